@@ -1,4 +1,4 @@
-"""Make one session of nox for each row of ci/matrix.toml.
+"""Define one nox session for each row of ci/matrix.toml, the table of the configurations to test.
 
 `nox --sessions NAME` runs one row by hand. `ci/run_matrix.py` runs the rows that this machine can run, and adds the
 table of backends; it also decides which missing interpreters are failures, so nox itself skips all of them.
@@ -24,7 +24,7 @@ nox.options.error_on_missing_interpreters = False
 
 
 def run_row(session: nox.Session, row: matrix.Row) -> None:
-    """Install what a row asks for, ask the backends, and run the tests or the command of the row."""
+    """Install the requirements of a row of the test matrix, probe the backends, and run the tests or command."""
     session.install("--quiet", "--editable", matrix.requirement(row))
     probes = ask(session)
     backends, artifacts = matrix.concerned(row, probes), matrix.ARTIFACTS / row.name if row.command else None
@@ -42,7 +42,7 @@ def run_row(session: nox.Session, row: matrix.Row) -> None:
 
 
 def ask(session: nox.Session) -> dict[str, matrix.Presence]:
-    """Return what each backend reports to the interpreter of a session."""
+    """Return a report by each backend on its availability to the Python interpreter of a nox session."""
     # In this folder no file of the checkout can shadow a module that the interpreter imports.
     with session.chdir(matrix.ENVIRONMENTS):
         asked = session.run("python", "-c", matrix.ASK, silent=True, log=False, stderr=None)
@@ -53,7 +53,7 @@ def ask(session: nox.Session) -> dict[str, matrix.Presence]:
 
 
 def make_session(row: matrix.Row) -> None:
-    """Add the session of a row to those that nox knows."""
+    """Register a nox session that runs one row of the test matrix."""
 
     def session(session: nox.Session) -> None:
         run_row(session, row)

@@ -32,7 +32,7 @@ def slab_of(dtype: Scalar) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """Hold the options by which a kernel is compiled.
+    """Represent the options of compilation: precision, checks, vector lanes, threads, determinism.
 
     Attributes:
         debug: check indices, asserts and divisions; iterations run one after another (lanes 0, threads 1)
@@ -74,7 +74,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Probe:
-    """Tell whether a backend can run on this machine.
+    """Represent the answer to whether a backend can run on this machine, with a reason and a cure if it cannot.
 
     Attributes:
         available: True if it can
@@ -91,7 +91,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Hold what is known before a launch about the adstacks of a kernel.
+    """Represent the sizes of a kernel's adstacks for one launch: slots per iteration, and numbers of rows.
 
     Attributes:
         capacities: slots by stack name
@@ -108,7 +108,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Concurrency:
-    """Describe the iterations that a task runs at once: `lanes` iterations side by side on each of `threads`.
+    """Represent how many iterations a task runs at once: `lanes` on each of `threads` threads.
 
     Attributes:
         threads: threads that run the task
@@ -122,14 +122,14 @@ class Concurrency:
     claimed: bool = False
 
     def rows(self, passing: int | None) -> int:
-        """Return the number of rows held at once, if `passing` iterations need a row (None: not known)."""
+        """Return the number of rows in use at once, if `passing` iterations need a row (None: not known)."""
         places = self.threads * self.lanes
         return min(passing, places) if passing is not None and (self.claimed or not passing) else places
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Represent the key of the random numbers of a launch.
+    """Represent the pair of seed and launch number from which all random numbers of a launch follow.
 
     Attributes:
         seed: seed of the runtime
@@ -141,20 +141,20 @@ class Draws:
 
 
 class LaunchTooLong(Exception):
-    """End a launch of interruptible code whose loops run for long; the results of the launch are void."""
+    """Signal that a launch of interruptible code ran too long and was ended; its results are invalid."""
 
 
 @runtime_checkable
 class MemoryLimited(Protocol):
-    """Represent a backend that knows how many bytes the adstacks of a launch can have at most."""
+    """Define the interface of a backend that has a limit on the adstack bytes of one launch."""
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the greatest number of bytes, and a text that names what sets this limit."""
+        """Return the greatest number of adstack bytes of one launch, and a text that names the cause of this limit."""
         ...
 
 
 class Executable(Protocol):
-    """Represent a compiled kernel.
+    """Define the interface of a compiled kernel.
 
     Attributes:
         kernel: the kernel
@@ -168,7 +168,7 @@ class Executable(Protocol):
         ...
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute the kernel once.
+        """Run the kernel once on the given arrays and scalars.
 
         Raises:
             OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow: for a trap in the kernel
@@ -177,29 +177,29 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Represent one way to execute kernels; there is one instance per process and name."""
+    """Define the interface of a backend; there is one instance per process and backend name."""
 
     name: str
 
     def probe(self) -> Probe:
-        """Return whether the backend can run on this machine; never raise an exception."""
+        """Return a Probe that says whether the backend can run on this machine. Never raise an exception."""
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:
-        """Compile a kernel, or raise Unsupported for what the backend declares that it cannot do."""
+        """Compile a kernel and return the executable. Raise Unsupported if the backend cannot run the kernel."""
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return what limits the rows that a task holds at once, or None if only its iterations do."""
+        """Return the bound on the rows that a task uses at once, or None if only its iteration count bounds them."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Return the adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""
 
     def reset(self) -> None:
-        """Give all adstack memory back."""
+        """Free all adstack memory of the backend."""
 
 
 @dataclass
 class DeviceCounters:
-    """Count the waits and copies of a host since a device was opened.
+    """Represent the numbers of waits for a device and of copies from the device since it was opened.
 
     Attributes:
         waits: waits for the device
@@ -212,7 +212,7 @@ class DeviceCounters:
 
 @runtime_checkable
 class Remote(Protocol):
-    """Define what a backend has beside `Backend` if launches may be in flight when `run` returns.
+    """Define the additional interface of a backend whose `run` may return before the launch is over.
 
     The host does not touch arrays of this backend, but asks for their content. Each method that follows launches raises
     an error that occurred in them.
@@ -220,7 +220,7 @@ class Remote(Protocol):
 
     @property
     def counters(self) -> DeviceCounters:
-        """Return the counters of the device."""
+        """Return the numbers of waits for the device and of copies from the device."""
         ...
 
     def wait(self) -> None:
@@ -233,7 +233,7 @@ class Remote(Protocol):
         """Return a new array that launches use in place, or raise DeviceError if there is not enough memory."""
 
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
-        """Return an array over memory of the device that belongs to another library.
+        """Return an array over device memory that another library owns.
 
         Args:
             interface: description of the memory, a `__cuda_array_interface__`
@@ -248,7 +248,7 @@ class Remote(Protocol):
         """Return the `__cuda_array_interface__` of an array of the backend."""
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy that launches use in place, made by the device after all launches."""
+        """Return a copy of the array, made on the device after all launches, that launches use in place."""
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
         """Return an element as a Python number, read after all launches."""
@@ -260,7 +260,7 @@ class Remote(Protocol):
         """Store `value`, converted to the array's dtype, in `array[place]`, after all launches."""
 
     def share(self, array: np.ndarray) -> None:
-        """Mark memory as shared with code that touches it without asking.
+        """Mark the memory of an array as used by foreign code too. Later launches on it wait until they are done.
 
         From now on, launches that use this memory are over when they return.
         """

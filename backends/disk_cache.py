@@ -1,4 +1,4 @@
-"""Keep entries on disk that outlive the process, so that what was compiled once is loaded by the next process.
+"""Store compiled code on disk, so that later processes load it instead of compiling again.
 
 The cache is a folder of the user's own, with one file per entry, named by its key: a hash of all that decides the
 content. Invariant: an entry that is returned is, byte for byte, one that this format wrote under this key, in a file of
@@ -47,7 +47,7 @@ class CacheWarning(UserWarning):
 
 
 class CacheFile(NamedTuple):
-    """Describe a file of the cache: when it was last written or used (seconds since the epoch), why it is no entry."""
+    """Represent a file of the cache: its path, size, time of last use, and why it is not a valid entry."""
 
     path: Path
     bytes: int
@@ -66,7 +66,7 @@ def entry_key(*parts: str | bytes) -> bytes:
 
 
 class DiskCache:
-    """Keep entries in a folder, which is made for the user alone when the first entry is written."""
+    """Store entries in a folder, which is created for this user alone when the first entry is written."""
 
     def __init__(self, folder: Path, limit: int = LIMIT) -> None:
         self.folder = folder
@@ -122,11 +122,11 @@ class DiskCache:
         return [entry for entry in self._listed() if not entry.strange]
 
     def strange(self) -> list[CacheFile]:
-        """Return the names in the cache that are no entries: links, devices, folders, files of others, long files."""
+        """Return the files whose name is that of an entry but that are none: links, folders, files of other users."""
         return [entry for entry in self._listed() if entry.strange]
 
     def clear(self) -> int:
-        """Remove all entries and whatever lies in their places, follow no link, and return the number of entries.
+        """Remove all entries, and links or folders with the name of an entry; return the number of entries.
 
         Raise OSError for a folder of somebody else, and if something cannot be removed.
         """
@@ -143,7 +143,7 @@ class DiskCache:
         return sum(_ENTRY.fullmatch(name) is not None for name in found)
 
     def distrust(self) -> str:
-        """Return why the folder, as it is now, is not used; empty if it is used, or will be once it is made."""
+        """Return the reason why the cache folder is unsafe to use, or an empty string if it is safe."""
         try:
             with Folder(self.folder) as folder:
                 return _distrust(folder) or _distrust_parents(self.folder)
@@ -159,7 +159,7 @@ class DiskCache:
         folder.create(name, data)
 
     def _listed(self) -> list[CacheFile]:
-        """Return what has the name of an entry, the one used longest ago first."""
+        """Return all files whose name is that of a cache entry, least recently used first."""
         try:
             with Folder(self.folder) as folder:
                 return sorted(self._files(folder, _ENTRY), key=lambda entry: entry.used)
@@ -179,7 +179,7 @@ class DiskCache:
                 yield CacheFile(self.folder / name, about.st_size, about.st_mtime, reason)
 
     def _count(self, folder: Folder, added: int) -> None:
-        """Keep the sum of all entries, as far as this process knows it, under the limit."""
+        """Add `added` bytes to the known size of the cache; remove old entries if the size exceeds the limit."""
         if self._bytes is None:
             self._bytes = sum(entry.bytes for entry in self._files(folder, _ENTRY) if not entry.strange)
         else:
@@ -203,7 +203,7 @@ class DiskCache:
     # -- trust ----------------------------------------------------------------------------------------------
 
     def _opened(self, make: bool = False) -> Folder | None:
-        """Return the folder, checked each time, if it is the user's own and nobody else can write to it."""
+        """Open the cache folder. Return None if it is missing, or if other users own it or can write to it."""
         if self._refused:
             return None
         try:
@@ -234,7 +234,7 @@ class DiskCache:
         self._warn(f"{self.folder / name} {text}", self._clear_cure())
 
     def _clear_cure(self) -> str:
-        """Return the command that clears this very folder, whatever program chose it."""
+        """Return the shell command that clears this cache folder, with an environment variable if necessary."""
         place = "" if _is_the_default(self.folder) else f"STACKGRAD_CACHE_DIR={shlex.quote(str(self.folder))} "
         return f"`{place}stackgrad cache --clear` empties the folder; or "
 
@@ -251,7 +251,7 @@ def _name(key: bytes) -> str:
 
 
 def _note_use(file: BinaryIO) -> None:
-    """Record that an entry is used, unless that was done today."""
+    """Set the modification time of an entry's file to now, unless it was set within the last day."""
     try:
         if time.time() - os.fstat(file.fileno()).st_mtime > _FRESH and os.utime in os.supports_fd:
             os.utime(file.fileno())
@@ -275,13 +275,13 @@ def _content(file: BinaryIO, key: bytes) -> bytes | None:
 
 
 def _distrust(folder: Folder) -> str:
-    """Return why code from an open folder must not be run; empty if it may."""
+    """Return the reason why code from an open folder is unsafe to run, or an empty string if it is safe."""
     reason = foreign(folder.about)
     return f"{reason} (chmod go-w {folder.path})" if reason.startswith("others") else reason
 
 
 def _distrust_parents(path: Path) -> str:
-    """Return why a path may lead to another folder tomorrow; empty if it stays the same.
+    """Return the reason why other users could replace the folder at a path, or an empty string if they cannot.
 
     Missing folders above it are made for the user alone. No exception is raised.
     """
@@ -306,7 +306,7 @@ def _reason(error: OSError) -> str:
 
 @cache
 def package_hash() -> str:
-    """Return a hash of the package: its version, and place, size and time of each file that decides what it generates.
+    """Return a hash of this package: its version, and path, size and time of each file that affects generated code.
 
     Python trusts the same for its byte code. NumPy counts, because constants are folded with its results.
     """
@@ -337,7 +337,7 @@ def version_of(module: str) -> str:
 
 
 def default_folder() -> Path:
-    """Return the folder of the cache if nobody chose one; raise RuntimeError if the user has no home."""
+    """Return the default folder of the cache. Raise RuntimeError if the user has no home folder."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
         return (Path(base) if base else Path.home() / "AppData" / "Local") / "stackgrad" / "cache"
@@ -348,7 +348,7 @@ def default_folder() -> Path:
 
 
 class _CacheSettings:
-    """Hold what the program chose: whether there is a cache, and where; environment variables override it."""
+    """Represent the program's settings of the cache: enabled, and folder; environment variables override them."""
 
     def __init__(self) -> None:
         self.enabled = True
@@ -360,7 +360,7 @@ _CHOICE = _CacheSettings()
 
 
 def choose_cache(enabled: bool = True, folder: str = "") -> None:
-    """Switch the cache on or off from now on, and choose a folder in place of the default one."""
+    """Switch the cache on or off for later compilations, and choose its folder ("" for the default)."""
     _CHOICE.enabled, _CHOICE.folder = enabled, folder
 
 
@@ -372,7 +372,7 @@ def active_cache() -> DiskCache | None:
 
 
 def chosen_cache() -> DiskCache | None:
-    """Return the cache to be used if it is not turned off, or None if there is no place for one."""
+    """Return the cache in the configured folder even if it is turned off, or None if no folder can be found."""
     folder = os.environ.get("STACKGRAD_CACHE_DIR") or _CHOICE.folder
     limit = _limit()
     if (folder, limit) not in _CHOICE.known:
@@ -385,7 +385,7 @@ def chosen_cache() -> DiskCache | None:
 
 
 def _is_the_default(folder: Path) -> bool:
-    """Return True if the command line would find this folder without an option or a setting."""
+    """Return True if the command line uses this cache folder when no option is given."""
     try:
         return folder == Path(os.environ.get("STACKGRAD_CACHE_DIR") or default_folder()).expanduser().absolute()
     except RuntimeError:  # no home

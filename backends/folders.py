@@ -34,7 +34,7 @@ _NUMBERS = itertools.count()
 
 
 class UnsafePathError(OSError):
-    """Signal that something must not be used as a file or a folder; the reason is `strerror`."""
+    """Represent the error that a path must not be used as a file or folder; `strerror` has the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(errno.EPERM, reason)
@@ -72,13 +72,13 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
     def _name(self, name: str) -> str | Path:
-        """Return a name as the functions of `os` take it, or raise Refused if it is not the name of a file."""
+        """Return a file name as functions of `os` take it. Raise UnsafePathError if it is not a plain file name."""
         if not name or name in (".", "..") or os.path.basename(name) != name:
             raise UnsafePathError(f"{name!r} is not the name of a file in a folder")
         return name if _HELD else self.path / name
@@ -92,7 +92,7 @@ class Folder:
         return sorted(os.listdir(self.path if self._held is None else self._held))
 
     def folder(self, name: str) -> Folder:
-        """Open a folder in this folder; raise Refused for a link to a folder."""
+        """Open a folder inside this folder. Raise UnsafePathError if it is a link or not a folder."""
         about = self.look(name)
         if not stat.S_ISDIR(about.st_mode):
             raise UnsafePathError(f"it is {kind_of(about.st_mode) or 'a file'}, not a folder")
@@ -106,7 +106,7 @@ class Folder:
         os.mkdir(self._name(name), 0o777, dir_fd=self._held)
 
     def open(self, name: str, limit: int, own: bool = False) -> int:
-        """Return a descriptor of a regular file.
+        """Open a regular file for reading and return its descriptor.
 
         Args:
             name: name of the file
@@ -136,7 +136,7 @@ class Folder:
         return found
 
     def create(self, name: str, data: bytes, mode: int = 0o600) -> None:
-        """Write a new file, by default for this user alone.
+        """Create a new file with the given data, by default readable for this user only.
 
         Raises:
             FileExistsError: if the name exists, also for a link that leads nowhere
@@ -151,7 +151,7 @@ class Folder:
         os.replace(self._name(old), self._name(new), src_dir_fd=held, dst_dir_fd=held)
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that appears whole; a link of its name is replaced, not followed."""
+        """Write a file atomically; a link with this name is replaced, not followed."""
         part = f".{os.getpid()}.{threading.get_ident()}.{next(_NUMBERS)}.part"
         try:
             self.create(part, text.encode(), 0o666)
@@ -172,12 +172,12 @@ class Folder:
 
 
 def _too_long(limit: int) -> str:
-    """Return the reason that a file is too long."""
+    """Return the message that a file is longer than `limit` bytes."""
     return f"it is longer than {limit} bytes"
 
 
 def _check_file(about: os.stat_result, limit: int, own: bool) -> None:
-    """Raise Refused if a file must not be opened."""
+    """Raise UnsafePathError if a file is not regular, is too long, or (if `own`) other users can write to it."""
     kind = kind_of(about.st_mode)
     if kind:
         raise UnsafePathError(f"it is {kind}, not a file")
@@ -189,7 +189,7 @@ def _check_file(about: os.stat_result, limit: int, own: bool) -> None:
 
 
 def foreign(about: os.stat_result) -> str:
-    """Return why a file or folder is not this user's alone, or an empty string if it is.
+    """Return the reason why other users own or may write to a file or folder, or an empty string if there is none.
 
     The string is also empty on systems without such owners.
     """
@@ -202,7 +202,7 @@ def foreign(about: os.stat_result) -> str:
 
 
 def open_parent(path: Path) -> str:
-    """Return the folder above a path in which others may replace something on the way, or an empty string.
+    """Return the first folder on the way to a path in which other users can rename entries, or an empty string.
 
     Links on the way are looked up one by one, as the system does, because each of them also lies in a folder.
     """
@@ -226,14 +226,14 @@ def open_parent(path: Path) -> str:
 
 
 def _is_open(about: os.stat_result) -> bool:
-    """Return True if others may rename what is in a folder."""
+    """Return True if other users may rename files in the folder with this status."""
     # Many users are alone in the group to which their folders belong.
     by_group = about.st_mode & stat.S_IWGRP and about.st_gid not in (0, os.getegid())
     return bool((about.st_mode & stat.S_IWOTH or by_group) and not about.st_mode & stat.S_ISVTX)
 
 
 def make_private(path: Path) -> None:
-    """Make a folder and the missing folders above it, for this user alone; raise OSError."""
+    """Create a folder and its missing parents, accessible to this user only. Raise OSError on failure."""
     missing = []
     while not os.path.lexists(path):
         missing.append(path)

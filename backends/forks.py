@@ -1,4 +1,4 @@
-"""Decide what a fork waits for, and what is made new in the child, which has none of the other threads.
+"""Control forks of the process: which locks a fork waits for, and which state the child renews.
 
 A lock that guards work in progress (a trace, LLVM) is held while the process forks, so that the child finds this work
 done. A lock that guards little is made free in the child, because the thread that may have held it does not exist
@@ -14,7 +14,7 @@ from weakref import WeakMethod, WeakSet
 
 
 class Lock(Protocol):
-    """Represent a lock that a fork holds."""
+    """Define the interface of a lock that is held while the process forks."""
 
     def acquire(self) -> object:
         """Wait for the lock and take it."""
@@ -30,7 +30,7 @@ _renewals: list[WeakMethod[Callable[[], object]]] = []
 
 
 def hold_while_forking(lock: Lock, place: int) -> None:
-    """Let forks wait for a lock; a thread that takes two of these locks takes the one with the lower `place` first."""
+    """Make forks of the process wait for a lock; locks are always taken in ascending order of `place`."""
     _held.append((place, lock))
     _held.sort(key=lambda entry: entry[0])
 
@@ -42,7 +42,7 @@ def free_in_child(lock: _L) -> _L:
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:
-    """Call a method in forked children as long as its object lives; the call comes when all locks are free."""
+    """Register a method that a forked child calls after all locks are free, as long as its object lives."""
     _renewals[:] = [known for known in _renewals if known() is not None]
     _renewals.append(WeakMethod(renew))
 
@@ -60,7 +60,7 @@ def _after() -> None:
 
 
 def _in_child() -> None:
-    """Free the locks in the child, and call the methods that renew state."""
+    """Release the locks in a forked child, and call the registered methods."""
     for lock in list(_freed):
         # The standard library does the same with its own locks.
         lock._at_fork_reinit()  # type: ignore[attr-defined]

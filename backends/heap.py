@@ -1,4 +1,4 @@
-"""Hold the adstack heap of a backend on host memory: one slab per kind of slot, shared by all kernels.
+"""Manage the adstack heap in host memory: one slab per kind of slot, shared by all kernels.
 
 Stacks are empty at the start of every iteration, so a slab carries nothing from launch to launch: it may be replaced by
 a larger slab, never copied. A slab grows by at least half, so that a program whose needs creep up allocates only a few
@@ -36,7 +36,7 @@ class HeapRefusal(DeviceError):
 
 @dataclass(frozen=True)
 class Slab:
-    """Represent one run of memory.
+    """Represent the memory of one slab: pages, address, current size and peak size.
 
     Attributes:
         memory: pages of the slab
@@ -53,7 +53,7 @@ class Slab:
 
 @dataclass
 class Heap:
-    """Represent the slabs of the process or of a stream.
+    """Manage the three slabs of the adstack heap in host memory.
 
     Attributes:
         limit: greatest number of bytes of all slabs together; None for what the machine can back when it is asked
@@ -69,7 +69,7 @@ class Heap:
 
     @contextmanager
     def claimed(self) -> Iterator[Heap]:
-        """Yield the slabs for one launch."""
+        """Reserve the heap for one launch and yield it; a launch inside another launch gets a temporary heap."""
         with self.lock:
             if self.words[BUSY]:
                 # A launch that is called by another launch, which holds the slabs, gets a heap of its own.
@@ -82,14 +82,14 @@ class Heap:
                 self.words[BUSY] = 0
 
     def renew(self) -> None:
-        """Make the heap free in a forked child."""
+        """Release the heap in a forked child, where the launch that used it does not exist."""
         # A launch that held the heap was another thread's, which does not exist in the child.
         self.lock = threading.RLock()
         self.words[BUSY] = 0
 
     @property
     def epoch(self) -> int:
-        """Return a number that changes whenever an address does."""
+        """Return a number that changes whenever the address of a slab changes."""
         return self.words[EPOCH]
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
@@ -114,15 +114,15 @@ class Heap:
         return True
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that all slabs together can ever have, and a text that names what sets this limit."""
+        """Return the greatest number of adstack bytes of the heap, and a text that names the cause of this limit."""
         return memory_of_machine() if self.limit is None else (self.limit, "the heap is limited to")
 
     def base(self, name: str) -> int:
-        """Return the address of a slab; for an empty slab, that of a page on which stacks without slots are read."""
+        """Return the address of a slab; if it is empty, that of a page that reads of stacks without slots use."""
         return self.slabs[name].base or _address(_void_page())
 
     def _room(self) -> tuple[int, str]:
-        """Return the greatest number of bytes of all slabs together, and the reason why there are no more."""
+        """Return the greatest number of bytes of all slabs together, and a text that names the cause of this limit."""
         if self.limit is not None:
             return self.limit, f"the heap is limited to {self.limit} bytes"
         left, who = available_memory()
@@ -165,7 +165,7 @@ def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
 
 @cache
 def _void_page() -> mmap.mmap:
-    """Return the page on which stacks without slots are read."""
+    """Return the memory page that reads of adstacks without slots use; the page is mapped once."""
     return map_pages(PAGE)
 
 

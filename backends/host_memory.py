@@ -54,7 +54,7 @@ def memory_of_machine() -> tuple[int, str]:
 
 
 def address_limit() -> int:
-    """Return the bytes of addresses that the process may have (`ulimit -v`), or UNLIMITED."""
+    """Return the process's limit of address space in bytes (`ulimit -v`), or UNLIMITED."""
     try:
         import resource
     # This system has no such limits.
@@ -65,7 +65,7 @@ def address_limit() -> int:
 
 
 def _machine() -> int:
-    """Return the memory and swap that are free or can be freed, or all memory where the kernel does not say."""
+    """Return the bytes of memory and swap that are free or can be freed, or all memory if that is unknown."""
     fields = dict(line.split(":", 1) for line in _lines(PROC / "meminfo") if ":" in line)
     try:
         return 1024 * sum(int(fields[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
@@ -98,7 +98,7 @@ def _groups() -> Iterator[int]:
 
 
 def _cached(folder: Path) -> int:
-    """Return the bytes of files that the group's usage counts and that the kernel frees when memory is short."""
+    """Return the bytes of cached files that a control group's usage includes but the system can free."""
     for line in _lines(folder / "memory.stat"):
         name, _, number = line.partition(" ")
         if name in ("inactive_file", "total_inactive_file") and number.isdigit():

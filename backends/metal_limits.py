@@ -1,4 +1,4 @@
-"""Find in the statements of a task what Metal does not have: f64, and most atomics of 64 bits.
+"""This module finds the statements of a task that Metal cannot run: those with f64 and most 64-bit atomics.
 
 A kernel with f64 is refused. A kernel with such atomics has the tasks that need them done by one thread each.
 """
@@ -19,7 +19,7 @@ FLOAT64_EXAMPLE = "kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = lo
 
 
 def find_float64(task: Task) -> Stmt | None:
-    """Return the first statement that makes an f64, or None."""
+    """Return the first statement of a task whose result is an f64, or None."""
     for stmt in walk_task(task):
         if any(value.type == f64 for value in results(stmt)):
             return stmt
@@ -29,7 +29,7 @@ def find_float64(task: Task) -> Stmt | None:
 
 
 def find_wide_atomic(task: Task) -> Stmt | None:
-    """Return the first atomic of 64 bits that no atomics of Metal can replace, or None.
+    """Return the first 64-bit atomic of a task that Metal cannot do with its own atomics, or None.
 
     Atomics count whose iterations may meet in an element, and which neither fall into halves nor count depths of
     adstacks.
@@ -43,6 +43,6 @@ def find_wide_atomic(task: Task) -> Stmt | None:
 
 
 def _is_had(stmt: Atomic) -> bool:
-    """Return True if Metal has the atomic, provided that nobody reads the old value."""
+    """Return True if Metal can do this 64-bit atomic, provided that its old value is not read."""
     # Depths of adstacks, whose names begin with $, are compared without a sign, because none is negative.
     return stmt.op in _HALVES or (stmt.op == "max" and stmt.array.startswith("$"))

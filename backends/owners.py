@@ -1,4 +1,4 @@
-"""Find the object that owns the memory of an array, through all its views."""
+"""This module finds the object that owns the memory of a NumPy array, through all views of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def owner_of(array: np.ndarray) -> Any:
-    """Return the first of the array's bases that is no array, or None for memory of NumPy's own.
+    """Return the object, not itself an array, that owns an array's memory, or None if NumPy allocated it.
 
     A view that keeps no memory alive has a base that refers to the owner by `refers_to()`.
     """

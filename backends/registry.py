@@ -1,4 +1,4 @@
-"""List the backends, one entry each, in the order in which the user sees them.
+"""This module lists the backends, one entry each, in the order in which they are shown to users.
 
 A backend's module is imported when it is first asked for, so that LLVM stays out of `import stackgrad`.
 """
@@ -55,7 +55,7 @@ class UnknownBackend(StackgradError, KeyError):
 
 
 def get(name: str) -> Backend:
-    """Return the one instance of a backend in this process.
+    """Return the only instance of a backend in this process, creating it the first time.
 
     Raises:
         UnknownBackend: for an unknown name
@@ -76,18 +76,18 @@ def launching() -> tuple[str, ...]:
 
 
 def put(name: str, backend: Backend) -> None:
-    """Let a backend be the instance of a name in this process, such as one with another driver."""
+    """Replace the instance of a backend in this process, for example by one with another driver."""
     with _lock:
         _instances[name] = backend
 
 
 def probe_all() -> dict[str, Probe]:
-    """Return the probe of each backend on this machine; a backend that cannot be imported is unavailable."""
+    """Return the availability of each backend on this machine. A backend that cannot be imported is unavailable."""
     return {name: _probe(name) for name in BACKENDS}
 
 
 def _probe(name: str) -> Probe:
-    """Return the probe of one backend."""
+    """Return the availability of one backend on this machine, with a reason if it is unavailable."""
     try:
         return get(name).probe()
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Define the words of native memory that Python and the launch trampoline share: their places, and who owns them.
+"""This module defines the 64-bit words that Python and the launch trampoline share, and their offsets.
 
 A run of words is an `array.array("q")` that is never resized, so that its address lasts as long as the Python object
 that owns it. Invariant: a native reader holds the interpreter's lock, and reaches a run only through an object that is
@@ -40,15 +40,15 @@ EPOCH, BUSY = range(2)
 
 
 def words(values: Iterable[int]) -> array[int]:
-    """Return a run of words with these values."""
+    """Return an array of 64-bit words with the given values."""
     return array("q", values)
 
 
 def array_words() -> array[int]:
-    """Return the words of an array without memory."""
+    """Return zeroed words of the size in which the trampoline describes one array (address and extents)."""
     return array("q", bytes(8 * (EXTENTS + AXES)))
 
 
 def address_of(run: array[int]) -> int:
-    """Return the address of a run, valid as long as the object lives."""
+    """Return the memory address of a word array, valid as long as the array object lives."""
     return run.buffer_info()[0]

@@ -102,14 +102,14 @@ HELD: dict[str, str] = {
 
 
 def layers(contract: str) -> list[str]:
-    """Return the layers of a contract from top to bottom, as they stand in ci/contracts.toml."""
+    """Return the layers of an import contract in ci/contracts.toml, from top to bottom."""
     with (ROOT / "ci/contracts.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     return list(next(c["layers"] for c in contracts if c["id"] == contract))
 
 
 def drawing() -> Iterator[str]:
-    """Yield the lines of the drawing of layers: for each contract its packages, without the common beginning."""
+    """Yield the lines of the layer diagram: the packages of each import contract, without their common prefix."""
     width = 100
     for contract, prefix in (
         ("package", "stackgrad."),
@@ -134,7 +134,7 @@ def pipelines() -> dict[str, list[str]]:
 
 
 def _names(item: ast.expr, known: dict[str, list[str]]) -> list[str]:
-    """Return the names of the passes that an entry of a pipeline stands for."""
+    """Return the names of the passes that an entry of a pipeline in the source of the driver refers to."""
     if isinstance(item, ast.Starred) and isinstance(item.value, ast.Name):
         return [f"{item.value.id.lower()}…"] if item.value.id in known else []
     if isinstance(item, ast.Tuple) and isinstance(item.elts[0], ast.Constant):
@@ -143,7 +143,7 @@ def _names(item: ast.expr, known: dict[str, list[str]]) -> list[str]:
 
 
 def way() -> Iterator[str]:
-    """Yield the lines of the drawing of the way of a kernel."""
+    """Yield the lines of the diagram that shows the passes between a Python function and a backend."""
     passes = pipelines()
 
     def steps(name: str) -> list[str]:

@@ -25,7 +25,7 @@ DIGITS = {"f32": 24, "f64": 53}
 
 @dataclass(frozen=True)
 class Fit:
-    """Represent a function of s on [low, high].
+    """Represent a function of s on [low, high] that is to be approximated by a polynomial.
 
     Attributes:
         series: its Taylor series.
@@ -43,7 +43,7 @@ class Fit:
 
 
 def rounded(x: Fraction, kind: str) -> float:
-    """Return the nearest number of the type."""
+    """Return the f32 or f64 number nearest to x."""
     double = float(x)
     return double if kind == "f64" else float(struct.unpack("f", struct.pack("f", double))[0])
 
@@ -57,7 +57,7 @@ def evaluate(coefficients: Sequence[Fraction], s: Fraction) -> Fraction:
 
 
 def nodes(low: float, high: float, count: int) -> list[Fraction]:
-    """Return the Chebyshev nodes of the interval; none is 0, where the divided function would be 0/0."""
+    """Return the Chebyshev nodes of the interval [low, high], with 0 replaced by a number near 0."""
     middle, half = (low + high) / 2, (high - low) / 2
     made = [middle + half * math.cos(math.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
     return [Fraction(s if abs(s) > 1e-9 else 1e-6) for s in made]
@@ -80,7 +80,7 @@ def interpolate(points: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
 
 
 def fit(f: Fit, kind: str) -> list[float]:
-    """Return the coefficients in the type, lowest first.
+    """Return the coefficients of the approximating polynomial, rounded to f32 or f64, lowest power first.
 
     The effect of rounding them is far below that of adding the terms up.
     """
@@ -92,7 +92,7 @@ def fit(f: Fit, kind: str) -> list[float]:
 
 
 def split(x: Fraction, parts: int, bits: int) -> list[float]:
-    """Return positive numbers of at most `bits` digits whose sum is x, except for the digits after the last number."""
+    """Return numbers of at most `bits` bits whose sum approximates x, the largest first."""
     out = []
     for _ in range(parts):
         # The last digit of the part stands at this power of two.
@@ -141,7 +141,7 @@ from __future__ import annotations
 
 
 def constants(kind: str) -> dict[str, list[float]]:
-    """Return the split constants of a type."""
+    """Return the constants, such as parts of pi, as sums of numbers of type f32 or f64."""
     digits = DIGITS[kind]
     exponent_digits = {"f32": 8, "f64": 11}[kind]
     first = split(LN2, 1, digits - exponent_digits)[0]
@@ -168,7 +168,7 @@ def table(name: str, rows: dict[str, dict[str, list[float]]]) -> str:
 
 
 def text() -> str:
-    """Return the text of the file."""
+    """Return the text of coefficients.py."""
     fits = {name: {kind: fit(f, kind) for kind in f.degrees} for name, f in FITS.items()}
     by_kind = {kind: constants(kind) for kind in DIGITS}
     split_ones = {name: {kind: by_kind[kind][name] for kind in DIGITS} for name in by_kind["f32"]}

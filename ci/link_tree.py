@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def package_folders(pyproject: Path) -> dict[str, str]:
-    """Return the folder of each mapped package in pyproject.toml: {"stackgrad.compiler": "compiler", ...}."""
+    """Return a mapping from each package in pyproject.toml to its folder: {"stackgrad.compiler": "compiler", ...}."""
     with pyproject.open("rb") as file:
         return dict(tomllib.load(file)["tool"]["setuptools"]["package-dir"])
 
 
 def wanted_links(root: Path, folders: dict[str, str]) -> dict[str, Path]:
-    """Return the target of each link by its path in the tree: entries of the root package, then mapped folders."""
+    """Return a mapping from the path of each symbolic link in the tree to its target."""
     top = next(name for name in folders if "." not in name)
     entries = sorted(p for p in (root / folders[top]).iterdir() if p.name != "__pycache__")
     links = {f"{top}/{entry.name}": entry for entry in entries}
@@ -34,7 +34,7 @@ def wanted_links(root: Path, folders: dict[str, str]) -> dict[str, Path]:
 
 
 def make_links(tree: Path, links: dict[str, Path]) -> None:
-    """Make the tree equal to `links`: remove all old entries and make all links.
+    """Replace the entries of the tree by the given symbolic links.
 
     Byte code of an interpreter that ran on the tree is removed with the old entries.
 

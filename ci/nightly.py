@@ -1,4 +1,6 @@
-"""Run the nightly work: a long campaign, a hunt for planted mistakes, installed peers; and write the report.
+"""This script runs the nightly jobs: a fuzzing campaign, a search for planted mutants, and installed peers.
+
+It also writes the report.
 
     python ci/nightly.py FOLDER                                       about eight hours of work
     python ci/nightly.py FOLDER --cases 20000 --mutants 0 --peers 0   a campaign of so many programs and nothing else
@@ -31,7 +33,7 @@ SEEDS = (2, 50001, 4000011)
 
 @dataclass(frozen=True)
 class Step:
-    """Represent one command.
+    """Represent one command of the nightly run.
 
     Attributes:
         name: its name, also of its output file.
@@ -49,7 +51,7 @@ class Step:
 
     @property
     def failed(self) -> bool:
-        """Return True if the night failed in this step."""
+        """Return True if this step failed and its failure makes the nightly run fail."""
         return self.decides and self.status != 0
 
 
@@ -79,7 +81,7 @@ def installed_peers() -> list[str]:
 
 
 def run_step(step: Step, folder: Path) -> Step:
-    """Run a step and return it with its outcome; its output goes to a file of its name."""
+    """Run a step with its output in a file named after it, and return the step with its exit status."""
     begin = time.monotonic()
     with (folder / f"{step.name}.txt").open("w", encoding="utf-8") as out:
         command = [sys.executable, "-m", "stackgrad", *step.command]
@@ -101,7 +103,7 @@ def run_all(wanted: Iterator[Step], folder: Path, run: Callable[[Step, Path], St
 
 
 def publish(folder: Path, place: Path) -> None:
-    """Copy both forms of the report to the folder where they are kept."""
+    """Copy the HTML and JSON reports to the folder where reports are kept."""
     place.mkdir(parents=True, exist_ok=True)
     for name in ("report.html", "report.json"):
         shutil.copyfile(folder / name, place / name)

@@ -27,7 +27,7 @@ def _git(*arguments: str) -> list[str]:
 
 
 def of_the_project(tracked: Iterable[str], untracked: Iterable[str]) -> list[str]:
-    """Return tracked files, and new files in folders that hold tracked files: what the next commit may contain."""
+    """Return the files that the next commit may contain: tracked files, and new files in folders with tracked ones."""
     known = list(tracked)
     folders = {path.split("/")[0] for path in known if "/" in path}
     return sorted({*known, *(path for path in untracked if "/" in path and path.split("/")[0] in folders)})
@@ -50,12 +50,12 @@ def python_files() -> tuple[Path, ...]:
 
 
 def relative(path: Path) -> str:
-    """Return a path as it is written in messages: from the root of the checkout, with slashes."""
+    """Return a path relative to the root of the checkout, with slashes, for messages."""
     return path.relative_to(ROOT).as_posix()
 
 
 def module_name(path: str, folders: Mapping[str, str]) -> str | None:
-    """Return the module of a file, by the folder map of pyproject.toml; None for files outside the package."""
+    """Return the dotted module name of a file, or None for files outside of the package."""
     for package, folder in folders.items():
         below = PurePosixPath(path)
         if path.endswith(".py") and below.is_relative_to(folder):
@@ -66,7 +66,7 @@ def module_name(path: str, folders: Mapping[str, str]) -> str | None:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Return the file of each module of the package, by name."""
+    """Return a mapping from the name of each module of the package to its file."""
     folders = package_folders(ROOT / "pyproject.toml")
     named = ((module_name(relative(path), folders), path) for path in python_files())
     return {name: path for name, path in named if name is not None}
@@ -84,7 +84,7 @@ def syntax(path: Path) -> ast.Module:
 
 @dataclass(frozen=True)
 class Import:
-    """Represent one module that a file loads.
+    """Represent the import of one module by a file.
 
     Attributes:
         target: the module.
@@ -98,7 +98,7 @@ class Import:
 
 
 def _base(node: ast.ImportFrom, module: str, is_package: bool) -> str:
-    """Return the absolute name behind the dots of a `from` import; outside the package the dots stay."""
+    """Return the absolute module name of a `from` import. Outside of the package a relative name is left as it is."""
     if not node.level or not module:
         return "." * node.level + (node.module or "")
     parts = module.split(".")
@@ -131,7 +131,7 @@ def _targets(node: ast.AST, module: str, is_package: bool, known: Iterable[str])
 
 
 def _typing_nodes(tree: ast.AST) -> set[ast.AST]:
-    """Return all nodes inside the bodies of `if TYPE_CHECKING:`."""
+    """Return all syntax nodes inside of the bodies of `if TYPE_CHECKING:` statements."""
     return {
         inner
         for node in ast.walk(tree)
@@ -142,7 +142,7 @@ def _typing_nodes(tree: ast.AST) -> set[ast.AST]:
 
 
 def imports(tree: ast.AST, module: str = "", is_package: bool = False, known: Iterable[str] = ()) -> list[Import]:
-    """Return what the statements of a module load.
+    """Return the imports of a module, also those by `import_module(...)`.
 
     `known` names all modules, to tell `from package import module` from the import of an attribute.
     """
@@ -156,7 +156,7 @@ def imports(tree: ast.AST, module: str = "", is_package: bool = False, known: It
 
 
 def internal_imports(module: str, path: Path) -> list[Import]:
-    """Return the modules of this project that one of its modules loads.
+    """Return the modules of this project that the given module imports.
 
     A name without a file counts for its nearest existing package.
     """
@@ -167,7 +167,7 @@ def internal_imports(module: str, path: Path) -> list[Import]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the longest prefix of a dotted name that is a module: `pkg.module.attribute` gives `pkg.module`."""
+    """Return the longest prefix of a dotted name that is a known module, such as `a.b` for `a.b.attribute`."""
     names = frozenset(known)
     while name not in names and "." in name:
         name = name.rpartition(".")[0]

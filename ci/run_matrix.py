@@ -1,4 +1,4 @@
-"""Run the rows of ci/matrix.toml, each as a session of nox, and print the outcome of each.
+"""This script runs the rows of ci/matrix.toml, each as a nox session, and prints their outcomes.
 
 A row passes only if its tests passed with every backend that it requires. An absent backend that it requires fails the
 row before any test. The exit status is 1 if a row failed, 2 if the request is not valid. `noxfile.py` says what a
@@ -39,12 +39,12 @@ print(json.dumps({name: dataclasses.asdict(probe) for name, probe in probe_all()
 
 
 class MatrixError(Exception):
-    """The matrix or the request is not valid."""
+    """Signal that ci/matrix.toml or the requested rows are not valid."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Represent one environment; ci/matrix.toml explains the fields."""
+    """Represent one row of ci/matrix.toml: a test environment."""
 
     name: str
     python: str
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Presence:
-    """Represent what a backend reports about this machine."""
+    """Represent the availability of a backend on this machine, with reason and version."""
 
     available: bool
     reason: str = ""
@@ -68,7 +68,7 @@ class Presence:
 
 @dataclass(frozen=True)
 class Result:
-    """Represent the outcome of a row.
+    """Represent the outcome of one row of the matrix.
 
     Attributes:
         row: the name of the row.
@@ -91,7 +91,7 @@ class Result:
 
 
 def parse_row(entry: Mapping[str, Any]) -> Row:
-    """Return one row.
+    """Return the row that an entry of ci/matrix.toml describes.
 
     Raises:
         MatrixError: a field is unknown or missing, or a backend is both required and optional.
@@ -112,7 +112,7 @@ def parse_row(entry: Mapping[str, Any]) -> Row:
 
 
 def parse_matrix(text: str) -> list[Row]:
-    """Return all rows in order.
+    """Return the rows of ci/matrix.toml in order.
 
     Raises:
         MatrixError: a row is not valid, or two rows have one name.
@@ -125,7 +125,7 @@ def parse_matrix(text: str) -> list[Row]:
 
 
 def select(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[Result]]:
-    """Return the rows to run, and results of the rows left out.
+    """Return the rows to run, and a result for each row that is left out.
 
     Without names, the rows that need a special machine are left out.
 
@@ -144,20 +144,20 @@ def select(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[R
 
 
 def concerned(row: Row, probes: Mapping[str, Presence]) -> tuple[tuple[str, Presence], ...]:
-    """Return the reports of the row's backends; a backend that the registry does not know is absent."""
+    """Return (name, availability) of each backend of the row. A backend without a report counts as absent."""
     unknown = Presence(False, "not in the registry")
     return tuple((name, probes.get(name, unknown)) for name in (*row.required, *row.optional))
 
 
 def absent(row: Row, probes: Mapping[str, Presence]) -> str:
-    """Return the reason why required backends are absent; empty if all are present."""
+    """Return the reason for which required backends of a row are absent, or "" if all are present."""
     told = dict(concerned(row, probes))
     gone = [f"{name} ({told[name].reason or 'no reason given'})" for name in row.required if not told[name].available]
     return f"required backends are absent: {', '.join(gone)}" if gone else ""
 
 
 def read_probes(output: str) -> dict[str, Presence]:
-    """Return the reports in the last line of the output of ASK.
+    """Return the availability of each backend, parsed from the last line of the output of ASK.
 
     Raises:
         ValueError: the line has another form.
@@ -167,12 +167,12 @@ def read_probes(output: str) -> dict[str, Presence]:
 
 
 def requirement(row: Row) -> str:
-    """Return what pip installs for a row: the checkout with the extras of the row."""
+    """Return the requirement that pip installs for a row: the checkout with the row's extras."""
     return f".[{','.join(row.extras)}]" if row.extras else "."
 
 
 def command_of(row: Row, artifacts: Path | None) -> list[str]:
-    """Return the command of an installed row: its own command with an empty artifact folder, or the tests."""
+    """Return the command of a row: its own command with an empty artifact folder, or the tests."""
     if artifacts is None:
         return ["python", "-m", "pytest", "-n", "auto", *row.tests]
     shutil.rmtree(artifacts, ignore_errors=True)
@@ -181,7 +181,7 @@ def command_of(row: Row, artifacts: Path | None) -> list[str]:
 
 
 def environment_of_tests(row: Row, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of the tests: those of the caller, the required backends, and no rotation."""
+    """Return the environment variables for the tests of a row: the given ones and the required backends."""
     return {"STACKGRAD_TESTS": "all", **environment, REQUIRED_VARIABLE: ",".join(row.required)}
 
 
@@ -192,7 +192,7 @@ def exit_status(results: Iterable[Result]) -> int:
 
 
 def render(results: Sequence[Result]) -> str:
-    """Return the table: row, result, seconds, backends present; then a line for each reason."""
+    """Return the results as a text table with row, result, seconds and backends, and a line for each reason."""
     width = max([len(r.row) for r in results] + [3])
     lines = [f"{'row':{width}}  {'result':9}  {'seconds':>7}  backends"]
     for r in results:
@@ -209,7 +209,7 @@ def render(results: Sequence[Result]) -> str:
 
 @dataclass(frozen=True)
 class Note:
-    """Represent what the session of a row leaves for the table.
+    """Hold data that the nox session of a row hands to the results table.
 
     Attributes:
         reason: the reason of a failure, or empty.
@@ -239,7 +239,7 @@ def read_note(row: Row) -> Note:
 
 
 def result_of(row: Row, session: Mapping[str, Any] | None, note: Note) -> Result:
-    """Return the result of a row.
+    """Return the result of a row, from the report of its nox session and its note.
 
     Args:
         row: the row.

@@ -1,4 +1,4 @@
-"""Lower kernels of stage source to what a backend runs, by pipelines that are lists of named passes.
+"""This module lowers kernels of stage source for backends, by pipelines that are lists of named passes.
 
 `prepare_forward` and `prepare_reverse` return a `Lowering`: the executable kernel, the counting kernel that sizes its
 adstacks, and the arrays that they touch. The modules that make derivatives are imported when the first derivative is
@@ -46,7 +46,7 @@ Trace = Callable[[str, Kernel], None]
 
 @dataclass(frozen=True)
 class Lowering:
-    """Represent a kernel that is ready for a backend.
+    """Represent a lowered kernel, ready for a backend, with data to size its adstacks.
 
     Attributes:
         kernel: The kernel that a backend runs.
@@ -110,7 +110,7 @@ The second TIDY is left out if no element was promoted, because the kernel is cl
 
 
 def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | None = None, stage: str = "") -> Kernel:
-    """Apply passes in order and return the kernel.
+    """Apply passes in order to a kernel and return the resulting kernel.
 
     Args:
         kernel: The kernel.
@@ -129,7 +129,7 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
 
 @with_stack_room
 def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False) -> Lowering:
-    """Lower a kernel to the kernel that computes its values.
+    """Return the lowering of a kernel that computes its values (no derivatives).
 
     Args:
         kernel: A kernel of stage source, tasks, structured or adjoint.
@@ -146,7 +146,7 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
 
 
 def _claims(kernel: Kernel, check: bool) -> MarkingKernel | None:
-    """Return the kernel that checks the claims of the program, such as `sg.assume_unique`, or None.
+    """Return the marking kernel that checks claims of the program, such as `sg.assume_unique`, or None.
 
     The result is None if there are no claims, or if they cannot be checked with memory as the kernel left it.
     """
@@ -172,7 +172,7 @@ def prepare_reverse(
     taped: bool = False,
     stated: bool = False,
 ) -> Lowering:
-    """Lower a kernel of stage source to its grad kernel.
+    """Return the lowering of a kernel of stage source to its grad kernel.
 
     Args:
         kernel: The kernel.
@@ -213,7 +213,9 @@ def _tidy_marking(marking: MarkingKernel | None, check: bool) -> MarkingKernel |
 def prepare_tangent(
     kernel: Kernel, carriers: Iterable[str], trace: Trace | None = None, check: bool = False
 ) -> Lowering:
-    """Lower a kernel of stage source, or of stage adjoint if it has adstacks, to its tangent kernel, see `ad.tangent`.
+    """Return the lowering of a kernel to its tangent kernel.
+
+    The kernel is of stage source, or of stage adjoint if it has adstacks. See `ad.tangent`.
 
     Args:
         kernel: The kernel.
@@ -241,7 +243,7 @@ def prepare_second(
     before: Mapping[str, str] | None = None,
     check: bool = False,
 ) -> Lowering:
-    """Lower a grad kernel, as `prepare_reverse` makes it, to its tangent kernel: forward over reverse.
+    """Return the lowering of a grad kernel to its tangent kernel, for second derivatives (forward over reverse).
 
     Args:
         gradient: The grad kernel.
@@ -266,7 +268,7 @@ def prepare_second(
 
 @with_stack_room
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
-    """Return the kernel that reverse mode starts from: structured, versions rewritten, own elements promoted.
+    """Return the kernel with which reverse mode starts, of stage structured after the passes that prepare it.
 
     Args:
         kernel: A kernel of stage source.
@@ -293,14 +295,14 @@ def _has_stacks(kernel: Kernel) -> bool:
 
 
 def _uses_adjoints(kernel: Kernel) -> bool:
-    """Return True if a kernel uses `x.grad` without a parameter of that name, as kernels of stage adjoint do."""
+    """Return True if a kernel accesses `x.grad` without a parameter of that name, as grad kernels do."""
     named = {p.name for p in kernel.params}
     used = _arrays(kernel, ARRAY_USES) - named
     return any(f"{name}.grad" in used for name, found in kernel.array_types().items() if found.grad)
 
 
 def _finish(kernel: Kernel) -> Lowering:
-    """Return the kernel together with what sizes its adstacks and with the arrays that it touches."""
+    """Return the lowering of a kernel: with its sizing data and the sets of arrays that it reads and writes."""
     params = {p.name for p in kernel.params if isinstance(p.type, ArrayType)}
     reads = _arrays(kernel, ARRAY_READS) & params
     writes = _arrays(kernel, ARRAY_WRITES) & params
@@ -316,5 +318,5 @@ def _finish(kernel: Kernel) -> Lowering:
 
 
 def _arrays(kernel: Kernel, kinds: tuple[type, ...]) -> frozenset[str]:
-    """Return the arrays that statements of these kinds name."""
+    """Return the names of the arrays that statements of the given classes access."""
     return frozenset(s.array for s in walk_kernel(kernel) if isinstance(s, kinds))  # type: ignore[attr-defined]

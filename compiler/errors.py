@@ -1,4 +1,4 @@
-"""Define every exception of the project, and how an error points at the source of the user.
+"""This module defines every exception of the project, and how an error message shows the user's source line.
 
 The four located classes (`KernelSyntaxError`, `KernelTypeError`, `NotDifferentiable`, `Unsupported`) always carry a
 reason and a cure. They carry a `Span` if the kernel came from Python source.
@@ -17,7 +17,7 @@ PACKAGE = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class Span:
-    """Represent a place in a source file.
+    """Represent a range of columns in a line of a source file.
 
     Attributes:
         file: Name of the file.
@@ -45,7 +45,7 @@ class Span:
 
 
 def short_repr(value: object, most: int = 80) -> str:
-    """Return what a message shows of a value: the begin of its `repr`, or its class if it has no `repr`.
+    """Return a short text for a value in messages: the start of its `repr`, or its class if `repr` fails.
 
     Python writes no integers of thousands of digits, so the number of bits is shown for these.
 
@@ -62,7 +62,7 @@ def short_repr(value: object, most: int = 80) -> str:
 
 
 class StackgradError(Exception):
-    """This is the base class of everything that this package raises on purpose."""
+    """This class is the base of all exceptions that this package raises on purpose."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Diagnostic:
     span: Span | None = None
 
     def render(self) -> str:
-        """Return the message, with the line of the source and the cure."""
+        """Return the error message with the source line and the cure."""
         place = self.span.render() if self.span else "<kernel given as IR text>"
         lines = place.splitlines()
         body = [f"{lines[0]}: {self.reason}", *lines[1:]]
@@ -90,7 +90,7 @@ class Diagnostic:
 
 
 class LocatedError(StackgradError):
-    """This error is about a kernel of the user. It may carry several diagnostics, which are reported together.
+    """Signal an error in a kernel of the user, with one or several diagnostics.
 
     Attributes:
         diagnostics: The diagnostics.
@@ -102,23 +102,23 @@ class LocatedError(StackgradError):
 
 
 class KernelSyntaxError(LocatedError):
-    """The kernel contains a construct of Python that is not part of the kernel language."""
+    """Signal that a kernel contains a Python construct that is not part of the kernel language."""
 
 
 class KernelTypeError(LocatedError):
-    """The types of operands, indices or arguments do not fit."""
+    """Signal that the types of operands, indices or arguments in a kernel do not fit."""
 
 
 class NotDifferentiable(LocatedError):
-    """The gradient does not exist, or would be silently wrong, for a stated reason."""
+    """Signal that a gradient does not exist or would be silently wrong, with the reason."""
 
 
 class Unsupported(LocatedError):
-    """The program is valid, but this version or this backend cannot run it yet."""
+    """Signal that a valid program cannot be run by this version or this backend."""
 
 
 class OutOfBounds(StackgradError, IndexError, AssertionError):
-    """An index is outside its array. Programs of the dialect expect an AssertionError."""
+    """Signal that an index lies outside of its array. Programs of the dialect expect an AssertionError."""
 
 
 CURE_OF_INDEX = "guard the access by a condition, or check the loop bounds and the index arithmetic"
@@ -126,34 +126,34 @@ CURE_OF_INDEX = "guard the access by a condition, or check the loop bounds and t
 
 
 class KernelAssertionError(StackgradError, AssertionError):
-    """An `assert` inside a kernel failed."""
+    """Signal that an `assert` inside of a kernel failed."""
 
 
 class ClaimError(NotDifferentiable, KernelAssertionError):
-    """Two iterations meet that do not meet according to a claim of the program, `assume_unique`."""
+    """Signal that two iterations access one element although the program claims that they do not."""
 
 
 class DivisionByZero(StackgradError, ZeroDivisionError):
-    """The divisor of an integer division or modulo is zero, which the reference and `debug=True` detect."""
+    """Signal an integer division or modulo by zero, which the reference and debug builds detect."""
 
 
 class AdstackOverflow(StackgradError):
-    """A kernel pushed past the capacity of an adstack.
+    """Signal that a kernel pushed more values to an adstack than it has slots.
 
     Nothing was written outside the adstack, and the gradients of this launch are void.
     """
 
 
 class DeviceError(StackgradError):
-    """The device or its driver refused a request."""
+    """Signal that the device or its driver refused a request."""
 
 
 class VerifyError(StackgradError):
-    """The IR breaks a rule of its stage, because a pass has a defect or a text kernel is wrong."""
+    """Signal that the IR breaks a rule of its stage, because of a defect of a pass or a wrong text kernel."""
 
 
 class ParseError(StackgradError):
-    """A text of IR does not parse.
+    """Signal that a text in the IR language cannot be parsed.
 
     Attributes:
         span: The place, if it is known; its file is the name that the text was given.
@@ -165,14 +165,14 @@ class ParseError(StackgradError):
 
 
 class InternalError(StackgradError):
-    """The compiler has a defect. The error carries the IR concerned."""
+    """Signal a defect of the compiler. The error holds the IR concerned."""
 
 
 # ---- warnings -----------------------------------------------------------------------------------------------
 
 
 def outer_frame() -> FrameType | None:
-    """Return the innermost frame outside this package, which is where the program of the user called the package."""
+    """Return the innermost stack frame outside of this package, where the user's program called the package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
         frame = frame.f_back
@@ -180,7 +180,7 @@ def outer_frame() -> FrameType | None:
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Issue a warning at the line of the user's program that led here. Nothing else in this package warns."""
+    """Issue a warning at the line of the user's program that called this package."""
     level, frame, outer = 1, sys._getframe(0), outer_frame()
     while frame is not outer and frame.f_back is not None:
         level, frame = level + 1, frame.f_back

@@ -1,4 +1,4 @@
-"""Execute atomics over many lanes, with the outcome of one lane after the other, in lane order, old values included.
+"""Execute atomics in many lanes at once with NumPy, with the results of executing them lane by lane in order.
 
 Where old values are not wanted, NumPy's unbuffered `ufunc.at` gives exactly this outcome. Where old values are wanted,
 the lanes of one address form a group. Long groups are prefix scans (`accumulate` rounds after every step, as single
@@ -30,7 +30,7 @@ UFUNCS: dict[str, np.ufunc] = {
 
 @dataclass(frozen=True)
 class _Domain:
-    """Map values to numbers on which the ufunc has the operation's meaning, and back.
+    """Describe how values are encoded as numbers on which a NumPy ufunc computes an atomic correctly, and decoded.
 
     Attributes:
         encode: turns values into these numbers
@@ -45,13 +45,13 @@ _PLAIN = _Domain(lambda x: x, lambda x: x)
 
 
 def _fold(bits: LaneVector) -> LaneVector:
-    """Turn sign-magnitude patterns into two's complement or back."""
+    """Convert bits of integers between sign-magnitude and two's complement; the conversion is its own inverse."""
     # Negative patterns get their magnitude bits flipped.
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)
 
 
 def _keys(absorbing: str, real: np.dtype) -> _Domain:
-    """Return the domain of integers that are ordered as the reals are, with NaN at the end that wins."""
+    """Return the encoding of reals as integers in the same order, where NaN wins the minimum or maximum."""
     integer = np.dtype(f"i{real.itemsize}")
     info = np.iinfo(integer)
     nan = integer.type(info.min if absorbing == "min" else info.max)
@@ -66,19 +66,19 @@ def _keys(absorbing: str, real: np.dtype) -> _Domain:
 
 
 def _domain(op: str, dtype: np.dtype) -> _Domain:
-    """Return the domain of an operation on a dtype."""
+    """Return the encoding under which NumPy executes an atomic operation on values of a dtype."""
     return _keys(op, dtype) if op in ("min", "max") and dtype.kind == "f" else _PLAIN
 
 
 def update_one(op: str, flat: LaneVector, index: int, value: LaneVector) -> LaneVector:
-    """Apply one atomic to element `index` of `flat`, and return the old value."""
+    """Apply one atomic to element `index` of `flat`, and return the element's previous value."""
     old: LaneVector = flat[index]
     flat[index] = value if op == "exchange" else NUMPY[op].meaning(old, value)
     return old
 
 
 def update(op: str, flat: LaneVector, index: LaneVector, values: LaneVector) -> None:
-    """Apply an atomic in all lanes, in order.
+    """Apply an atomic operation to one element per lane, in lane order, without returning old values.
 
     Args:
         op: operation of the IR
@@ -99,7 +99,7 @@ def update(op: str, flat: LaneVector, index: LaneVector, values: LaneVector) -> 
 
 
 def fetch_and_update(op: str, flat: LaneVector, index: LaneVector, values: LaneVector) -> LaneVector:
-    """Apply an atomic in all lanes like `update`, and return the old value that each lane found."""
+    """Apply an atomic to one element per lane, and return the value that each lane's element had before."""
     by_place = np.argsort(index, kind="stable")
     places, starts, sizes = np.unique(index[by_place], return_index=True, return_counts=True)
     memory, operands = flat[places], values[by_place]
@@ -116,7 +116,7 @@ def fetch_and_update(op: str, flat: LaneVector, index: LaneVector, values: LaneV
 
 
 def compare_and_swap(flat: LaneVector, index: LaneVector, expected: LaneVector, values: LaneVector) -> LaneVector:
-    """Replace elements whose bits are those of `expected`, in lane order, and return what each lane found.
+    """Replace elements whose bits equal those of `expected`, in lane order. Return each element's previous value.
 
     Lanes of one address go rank by rank, in as many rounds as the largest group has lanes.
     """
@@ -132,7 +132,7 @@ def compare_and_swap(flat: LaneVector, index: LaneVector, expected: LaneVector, 
 
 
 def same_bits(x: LaneVector, y: LaneVector) -> LaneVector:
-    """Return whether the values of each lane have one bit pattern: a NaN is itself, -0.0 is not 0.0."""
+    """Return, by lane, True if two values have the same bits: a NaN equals itself, and -0.0 differs from 0.0."""
     integer = np.dtype(f"i{x.dtype.itemsize}")
     same: LaneVector = np.asarray(x).view(integer) == np.asarray(y).view(integer)
     return same
@@ -141,7 +141,10 @@ def same_bits(x: LaneVector, y: LaneVector) -> LaneVector:
 def _exchange(
     memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return the new value of each group's element, and the old value that each lane read."""
+    """Return final values and previous values of an atomic exchange, where lanes are grouped by their element.
+
+    The first array has the final value of each group's element, the second the value that each lane read.
+    """
     found = np.empty_like(operands)
     # Each lane finds what the lane before it in its group has stored.
     found[1:] = operands[:-1]
@@ -152,7 +155,9 @@ def _exchange(
 def _scan(
     ufunc: np.ufunc, memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return the new value of each group's element, and the old value that each lane read, for any operation.
+    """Return final values and previous values of an atomic operation, where lanes are grouped by their element.
+
+    The first array has the final value of each group's element, the second the value that each lane read.
 
     Groups lie side by side in `operands`. Both loops together take O(sqrt(lanes)) rounds.
     """

@@ -1,4 +1,4 @@
-"""Offer the interpreter as a backend."""
+"""Make the reference interpreter usable as a backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .storage import HeapCounter
 
 @dataclass
 class ReferenceExecutable:
-    """Represent a kernel that is ready to be interpreted, always checked and precise, whatever the options.
+    """Represent a kernel that the reference interpreter can run; index checks are always on.
 
     Attributes:
         kernel: the kernel
@@ -32,7 +32,7 @@ class ReferenceExecutable:
     growths: int = 0
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute the kernel once, arrays in place.
+        """Execute the kernel once and write its results into the given arrays.
 
         Raises:
             KernelTypeError: for arguments that do not fit
@@ -43,7 +43,7 @@ class ReferenceExecutable:
 
 
 class ReferenceBackend:
-    """Run kernels by the interpreter.
+    """Run kernels by the reference interpreter; this class implements the interface of backends.
 
     Attributes:
         order: order of iterations, see `launch.run`
@@ -59,22 +59,22 @@ class ReferenceBackend:
         self.heap = HeapCounter()
 
     def probe(self) -> Probe:
-        """Return that the backend is available, as it is wherever NumPy is."""
+        """Return a report that the backend is available, with the versions of NumPy and Python."""
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         return Probe(True, version=f"NumPy {np.__version__}, Python {python}")
 
     def compile(self, kernel: Kernel, options: Options) -> ReferenceExecutable:
-        """Look up what launches need; nothing is translated."""
+        """Return an executable that interprets the kernel; no code is generated."""
         return ReferenceExecutable(kernel, PreparedKernel(kernel), self)
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
-        """Return one row for each lane of a chunk."""
+        """Return how many iterations hold adstack memory at once: one for each lane of a chunk."""
         return Concurrency(lanes=most_lanes(kernel.tasks[task], sizes), claimed=True)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Return the adstack memory by slab; the current memory is zero between launches."""
+        """Return the current and the peak bytes of adstack memory for each slab."""
         return self.heap.report()
 
     def reset(self) -> None:
-        """Forget the peaks; no memory is held between launches."""
+        """Reset the recorded peaks of adstack memory; no memory is held between launches."""
         self.heap = HeapCounter()

@@ -1,4 +1,4 @@
-"""Execute control flow; the lanes of a loop go round in lockstep until the last lane has left."""
+"""Execute branches and loops for many lanes: all lanes of a loop run in lockstep until the last one leaves it."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def _if(m: Machine, s: n.If, f: LaneFrame) -> LaneFrame | None:
 
 @RUN.row(n.Break)
 def _break(m: Machine, s: n.Break, f: LaneFrame) -> None:
-    """Record the lanes that leave a loop or scope; the statements after it in the body are skipped for them."""
+    """Record that the lanes of the frame leave a loop or scope, and return None."""
     m.chunk.targets[-s.depth].broken.append(f.numbers())
 
 
 @RUN.row(n.Continue)
 def _continue(m: Machine, s: n.Continue, f: LaneFrame) -> None:
-    """Record the lanes that wait for the next trip of a loop; none of them goes on."""
+    """Record that the lanes of the frame skip the rest of this trip, and return None."""
     m.chunk.targets[-s.depth].continued.append(f.numbers())
 
 
 @RUN.row(n.Return)
 def _return(m: Machine, s: n.Return, f: LaneFrame) -> None:
-    """Record that a lane returned; none of the lanes goes on."""
+    """Record that a lane has returned from the kernel, and return None."""
     m.chunk.returned = True
 
 
 @RUN.row(n.Scope)
 def _scope(m: Machine, s: n.Scope, f: LaneFrame) -> LaneFrame | None:
-    """Run the body of a scope; lanes that broke out of it go on after it."""
+    """Run the body of a scope, and return the frame of the lanes that reach its end or break out of it."""
     target = ExitTarget()
     m.chunk.targets.append(target)
     end = m.run(s.body, f)
@@ -57,7 +57,7 @@ def _scope(m: Machine, s: n.Scope, f: LaneFrame) -> LaneFrame | None:
 
 
 class _RunningLoop:
-    """Represent a loop that is being executed.
+    """Track the lanes of a loop while the interpreter executes it: running, left, or waiting for the next trip.
 
     Lanes that leave by the condition, `until` or a break wait among the exits; lanes that return or leave for an outer
     frame do not. Every `running` frame but the first has `entry` as its parent.
@@ -84,7 +84,7 @@ class _RunningLoop:
         m.chunk.targets.append(self.target)
 
     def leave(self, frame: LaneFrame, gone: LaneVector) -> LaneFrame | None:
-        """Move the lanes of `frame` where `gone` is true to the exits, and return the frame of the other lanes."""
+        """Remove the lanes where `gone` is true from the loop, and return the frame of the remaining lanes."""
         leaving = int(np.count_nonzero(gone)) if gone.ndim else frame.count * bool(gone)
         if leaving == 0:
             return frame
@@ -96,12 +96,12 @@ class _RunningLoop:
         return frame.narrow(np.flatnonzero(np.logical_not(gone)))
 
     def collect(self) -> None:
-        """Move the lanes that broke out to the exits."""
+        """Remove the lanes that broke out from the running lanes of the loop."""
         self._exits += [(lanes, self.rounds) for lanes in self.target.broken]
         self.target.broken.clear()
 
     def settle(self, end: LaneFrame | None) -> None:
-        """Decide which lanes make another trip, after a body whose end the lanes of `end` have reached."""
+        """Set the lanes that make another trip: those of `end`, and those that executed `continue`."""
         self.collect()
         if end is not self.running or self.target.continued:
             rest = merge([*([] if end is None else [end.numbers()]), *self.target.continued])
@@ -109,19 +109,19 @@ class _RunningLoop:
             self.target.continued.clear()
 
     def test_stop(self) -> None:
-        """Let the lanes leave whose `until` local is true."""
+        """Remove the lanes whose `until` local, the stop flag of the loop, is true."""
         if self.stop is not None and self.running is not None:
             self.drop(self.m.chunk.locals[self.stop].get(self.running))
 
     def drop(self, gone: LaneVector) -> None:
-        """Let running lanes leave where `gone` is true."""
+        """Remove the running lanes where `gone` is true from the loop."""
         if self.running is not None:
             rest = self.leave(self.running, gone)
             if rest is not self.running:
                 self.running = None if rest is None else self.entry.keep(rest.numbers())
 
     def finish(self) -> LaneFrame | None:
-        """Set `trips`, and return the frame of the lanes that go on after the loop."""
+        """Assign the trip counts, and return the frame of the lanes that continue after the loop."""
         self.m.chunk.targets.pop()
         if not self._exits:
             return None
@@ -131,7 +131,7 @@ class _RunningLoop:
         return out
 
     def _counts(self) -> LaneVector:
-        """Return the number of bodies run, by lane in ascending order."""
+        """Return the number of trips that each lane made, in ascending order of lanes."""
         if len(self._exits) == 1:
             return number(self._exits[0][1])
         lanes = np.concatenate([lanes for lanes, _ in self._exits])
@@ -141,14 +141,14 @@ class _RunningLoop:
 
 
 def trip_count(begin: LaneVector, end: LaneVector, step: int) -> LaneVector:
-    """Return max(0, ceil((end - begin)/step)) in i64."""
+    """Return the trip count of a range in each lane, max(0, ceil((end - begin)/step)), as i64."""
     span = (end.astype(np.int64) - begin.astype(np.int64)) * np.int64(1 if step > 0 else -1)
     return np.where(span > 0, (span - 1) // np.int64(abs(step)) + 1, np.int64(0))[()]
 
 
 @RUN.row(n.For)
 def _for(m: Machine, s: n.For, f: LaneFrame) -> LaneFrame | None:
-    """Run the trips of a `for` loop."""
+    """Run a `for` loop in the lanes of the frame, and return the frame of the lanes that continue after it."""
     begin, step = f.value(s.begin), number(s.step)
     count = trip_count(begin, f.value(s.end), s.step)
     first: LaneVector = begin.astype(np.int64)
@@ -173,7 +173,7 @@ def _for(m: Machine, s: n.For, f: LaneFrame) -> LaneFrame | None:
 
 @RUN.row(n.While)
 def _while(m: Machine, s: n.While, f: LaneFrame) -> LaneFrame | None:
-    """Run the trips of a `while` loop."""
+    """Run a `while` loop in the lanes of the frame, and return the frame of the lanes that continue after it."""
     loop = _RunningLoop(m, f, s.stop, s.trips)
     while loop.running is not None:
         m.burn((s,))

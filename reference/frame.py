@@ -1,4 +1,4 @@
-"""Represent which iterations of a chunk execute a statement (lanes), and the values they hold.
+"""Represent the iterations (lanes) that execute a statement together, and the values that they have computed.
 
 A frame is a set of lanes, in ascending order, with one dense vector per value. A frame computes for its own lanes
 alone, so lanes outside it cannot touch memory, trap or warn. Divergence makes smaller frames; values of an outer frame
@@ -22,7 +22,7 @@ LaneVector = npt.NDArray[Any]
 
 
 class LaneFrame:
-    """Represent a set of lanes with their values.
+    """Represent a set of lanes that execute the same statements, with one vector of values for each IR value.
 
     Attributes:
         count: number of lanes
@@ -48,7 +48,7 @@ class LaneFrame:
         self.values: dict[int, LaneVector] = {}
 
     def value(self, value: Value) -> LaneVector:
-        """Return a value in the lanes of this frame; raise InternalError if no statement defined it."""
+        """Return the values of an IR value in the lanes of this frame. Raise InternalError if it is not defined."""
         found = self.values.get(value.id)
         if found is None:
             if self.parent is None:
@@ -58,19 +58,19 @@ class LaneFrame:
         return found
 
     def gather(self, vector: LaneVector) -> LaneVector:
-        """Return a vector over the parent's lanes, restricted to the lanes of this frame."""
+        """Return the entries of a vector over the parent frame's lanes that belong to the lanes of this frame."""
         return vector if self.picks is None or vector.ndim == 0 else vector[self.picks]
 
     def numbers(self) -> LaneVector:
-        """Return the lane numbers as a vector."""
+        """Return the numbers of this frame's lanes within the chunk as a vector."""
         return np.arange(self.count, dtype=np.int64) if self.lanes is None else self.lanes
 
     def narrow(self, picks: LaneVector) -> LaneFrame:
-        """Return the frame of the lanes at these ascending positions."""
+        """Return a frame of a subset of the lanes, given by their ascending positions in this frame."""
         return LaneFrame(picks.size, picks if self.lanes is None else self.lanes[picks], self, picks)
 
     def keep(self, lanes: LaneVector) -> LaneFrame | None:
-        """Return the frame of these ascending lanes, which all belong to this frame.
+        """Return a frame of a subset of the lanes, given by their ascending numbers in the chunk.
 
         All lanes give the frame itself, no lanes give None.
         """
@@ -82,18 +82,18 @@ class LaneFrame:
         return LaneFrame(lanes.size, lanes, self, picks)
 
     def spread(self, vector: LaneVector) -> LaneVector:
-        """Return a uniform value repeated for every lane, and any other value unchanged."""
+        """Return a vector with one entry for each lane; a value that is the same in all lanes is repeated."""
         return np.broadcast_to(vector, self.count) if vector.ndim == 0 else vector
 
 
 def merge(parts: Sequence[LaneVector]) -> LaneVector:
-    """Return the union of disjoint ascending lane numbers, ascending."""
+    """Return the sorted union of disjoint, sorted vectors of lane numbers."""
     if len(parts) == 1:
         return parts[0]
     return np.sort(np.concatenate(parts), kind="stable") if parts else np.empty(0, np.int64)
 
 
 def number(content: int) -> LaneVector:
-    """Return a uniform i64."""
+    """Return an integer as a 0-d i64 value, which stands for the same value in all lanes."""
     made: LaneVector = np.asarray(content, np.int64)[()]
     return made

@@ -1,4 +1,4 @@
-"""Launch a kernel: bind memory, and run its tasks in order, chunk by chunk."""
+"""Launch a kernel on the reference interpreter: bind the arrays, and run the tasks in order, in chunks of lanes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HANDLERS = (values, places, control)
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """Describe what a launch did.
+    """Describe a launch on the reference interpreter that has ended.
 
     Attributes:
         executed: number of executed statements; each counts once per frame
@@ -59,7 +59,7 @@ def run(
     fuel: int = FUEL,
     heap: HeapCounter | None = None,
 ) -> LaunchReport:
-    """Execute a kernel of stage tasks, structured or adjoint once; arrays are written in place.
+    """Execute a kernel once on the reference interpreter, and write the results into the arrays.
 
     `order` is an order or its name (see `order_by_name`); `heap` accounts for adstack memory.
 
@@ -90,7 +90,7 @@ def run(
 
 
 def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
-    """Execute the body of a task for a chunk, and return True if a lane returned."""
+    """Execute the body of a task for one chunk of iterations. Return True if a lane returned."""
     machine.chunk = chunk
     frame = LaneFrame(chunk.width)
     _set_indices(frame, task.indices, chunk)
@@ -102,7 +102,7 @@ def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
 
 
 def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> None:
-    """Execute a parallel task, chunk by chunk."""
+    """Execute all iterations of a parallel task, one chunk after the other in the given order."""
     base, extents = _box(machine, position, task)
     width = most_lanes(task, machine.sizes)
     for start, stop in order.chunks(math.prod(extents), width):
@@ -110,7 +110,7 @@ def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> 
 
 
 def _box(machine: Machine, position: int, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return first point and extents of a parallel task, computed by one lane."""
+    """Return the first point and the extents of the box that a parallel task runs over."""
     machine.chunk = Chunk(position, 0, 1)
     frame = LaneFrame(1)
     machine.run(task.bounds, frame)
@@ -120,7 +120,7 @@ def _box(machine: Machine, position: int, task: Task) -> tuple[tuple[int, ...], 
 
 
 def _set_indices(frame: LaneFrame, indices: tuple[Value, ...], chunk: Chunk) -> None:
-    """Set the indices of each lane: its number in the box, in the mixed radix of the extents, last axis fastest."""
+    """Assign the loop indices of a parallel task to each lane, with the last axis fastest."""
     stop = chunk.start + chunk.width
     place = number(chunk.start) if chunk.width == 1 else np.arange(chunk.start, stop, dtype=np.int64)
     for value, base, extent in reversed(list(zip(indices, chunk.base, chunk.extents))):
@@ -129,7 +129,7 @@ def _set_indices(frame: LaneFrame, indices: tuple[Value, ...], chunk: Chunk) -> 
 
 
 def most_lanes(task: Task, sizes: Sizes) -> int:
-    """Return the number of lanes of a chunk: one in a serial task, else as many as stay within CHUNK_BYTES."""
+    """Return the number of iterations to run as one chunk: 1 in a serial task, else limited by CHUNK_BYTES."""
     if not task.is_parallel:
         return 1
     lane, most = 1, WIDTH

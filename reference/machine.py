@@ -1,4 +1,4 @@
-"""Hold the state of a launch, the state of a chunk, and the table of handlers that execute statements.
+"""Define the state of the reference interpreter, and the table of handlers that execute statements.
 
 A handler takes the machine, the statement and the frame of lanes that execute it, and returns the frame of lanes that
 go on to the next statement (None if no lane does). Control flow that leaves early consists of lanes that a handler does
@@ -32,7 +32,7 @@ RUN: Table[type[Stmt], Handler] = Table(
 
 @dataclass
 class ExitTarget:
-    """Represent a loop or scope that is running.
+    """Collect the lanes that leave a running loop or scope early, or wait for its next trip.
 
     Attributes:
         broken: lanes that left it
@@ -45,7 +45,7 @@ class ExitTarget:
 
 @dataclass
 class Chunk:
-    """Represent iterations start .. start + width of a task, and everything that each of them owns.
+    """Represent a contiguous range of iterations of a task that run together, with their locals and adstacks.
 
     Attributes:
         task: index of the task
@@ -79,14 +79,14 @@ class Chunk:
         return not self.extents
 
     def point(self, lane: int) -> tuple[int, ...]:
-        """Return the indices of the iteration in a lane."""
+        """Return the loop indices of the iteration that a lane of this chunk runs."""
         if self.is_serial:
             return ()
         return tuple(b + int(k) for b, k in zip(self.base, np.unravel_index(self.start + lane, self.extents)))
 
 
 class PreparedKernel:
-    """Hold what is looked up in a kernel once, however often it is launched.
+    """Hold a kernel with facts about it that all of its launches use, such as which values are read.
 
     Attributes:
         kernel: the kernel
@@ -104,7 +104,7 @@ class PreparedKernel:
 
 @dataclass
 class Machine:
-    """Represent one launch.
+    """Represent the state of the interpreter during one launch: memory, arguments, adstack sizes and fuel.
 
     Attributes:
         program: what was looked up in the kernel
@@ -140,14 +140,14 @@ class Machine:
         return frame
 
     def burn(self, block: Block) -> None:
-        """Account for the statements of a block, and trap when the fuel is used up."""
+        """Subtract the statements of a block from the fuel, and raise OutOfFuel if none is left."""
         self.fuel -= len(block)
         if self.fuel < 0:
             place = TrapPlace(self.program.kernel, self.chunk.task)
             raise trap(OutOfFuel, place, block[0], "the launch has used up its fuel", "pass a greater `fuel`")
 
     def stack(self, name: str) -> ChunkStack:
-        """Return the adstack of this chunk, which is empty on first use."""
+        """Return the named adstack of the current chunk, which is made empty on first use."""
         found = self.chunk.stacks.get(name)
         if found is None:
             decl = self.program.stacks[name]
@@ -155,11 +155,11 @@ class Machine:
         return found
 
     def capacity(self, decl: StackAlloca) -> int | None:
-        """Return the slots of an adstack, or None if neither the kernel nor the launch states them."""
+        """Return the number of slots that an adstack may use, or None if there is no limit."""
         return self.sizes.capacities.get(decl.stack) if decl.capacity is None else decl.capacity
 
     def close(self) -> None:
-        """End the chunk: note how deep its stacks were, and give their memory back."""
+        """Record the depths that the adstacks of the chunk reached, and free their memory."""
         for name, stack in self.chunk.stacks.items():
             self.deepest[name] = max(self.deepest.get(name, 0), stack.deepest)
             stack.release()
@@ -173,7 +173,7 @@ class Machine:
         say: Callable[[int], str],
         cure: str = "",
     ) -> None:
-        """Trap in the first lane where `bad` is true.
+        """Raise a located error for the first lane where `bad` is true.
 
         Args:
             kind: class of the trap
@@ -190,11 +190,11 @@ class Machine:
     def trap(
         self, kind: type[StackgradError], stmt: Stmt, frame: LaneFrame, position: int, reason: str, cure: str = ""
     ) -> NoReturn:
-        """End the launch for the lane at a position of the frame."""
+        """Raise a located error for the lane at a position of the frame."""
         point = self.chunk.point(int(frame.numbers()[position]))
         raise trap(kind, TrapPlace(self.program.kernel, self.chunk.task, point), stmt, reason, cure)
 
 
 def lane_element(vector: LaneVector, position: int) -> Any:
-    """Return the element of a lane as a Python number, for messages."""
+    """Return one lane's value of a vector as a Python number, for error messages."""
     return vector.item() if vector.ndim == 0 else vector[position].item()

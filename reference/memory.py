@@ -1,4 +1,4 @@
-"""Bind the memory of a launch: the caller's arrays and the temporaries, each seen as one flat vector.
+"""Bind the arrays of a launch and its zeroed temporaries to names, each seen as one flat vector.
 
 Binding checks names, dtypes, ranks and layout once, so that handlers need not.
 """
@@ -23,7 +23,7 @@ from .frame import LaneVector
 
 @dataclass(frozen=True)
 class FlatArray:
-    """Represent an array in C order.
+    """Represent the memory of an array in C order as a flat vector together with the array's shape.
 
     Attributes:
         name: name of the parameter or temporary
@@ -37,7 +37,7 @@ class FlatArray:
 
 
 def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, FlatArray]:
-    """Return memory by name, zeroed temporaries included; raise KernelTypeError for an array that does not fit."""
+    """Return the memory of each array of a kernel, temporaries included. Raise KernelTypeError if one does not fit."""
     types = {p.name: p.type for p in kernel.params if isinstance(p.type, ArrayType)}
     types = {f"{name}.grad": type.adjoint for name, type in types.items() if type.grad} | types
     used = _arrays_used(kernel)
@@ -50,7 +50,7 @@ def bind_arrays(kernel: Kernel, arrays: Arrays) -> dict[str, FlatArray]:
 
 
 def _arrays_used(kernel: Kernel) -> dict[str, bool]:
-    """Return the names of arrays that statements mention, and whether a statement writes there."""
+    """Return, by name, each array that the kernel uses, with True if a statement writes to it."""
     used: dict[str, bool] = {}
     for stmt in walk_kernel(kernel):
         if isinstance(stmt, ARRAY_USES):
@@ -59,7 +59,7 @@ def _arrays_used(kernel: Kernel) -> dict[str, bool]:
 
 
 def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool) -> FlatArray:
-    """Check one array and return its memory."""
+    """Check that an array fits its parameter, and return its memory as a flat vector."""
     array = arrays.get(name)
     if not isinstance(array, np.ndarray):
         raise KernelTypeError(f"kernel {kernel.name} needs the array `{name}`", f"pass a NumPy array for {type}")
@@ -82,7 +82,7 @@ def _bind(kernel: Kernel, name: str, type: ArrayType, arrays: Arrays, used: bool
 
 
 def bind_scalars(kernel: Kernel, scalars: Scalars) -> Mapping[str, LaneVector]:
-    """Return 0-d values by name, rounded or wrapped to the parameter's type.
+    """Return the scalar arguments by name, converted to the types of their parameters.
 
     Raises:
         KernelTypeError: for a missing scalar

@@ -1,4 +1,4 @@
-"""Cut the iterations of a parallel task into chunks, and order the chunks.
+"""Divide the iterations of a parallel task into chunks, and choose the order in which chunks run.
 
 The lanes of a chunk run in lockstep. Every order is a legal schedule, so a kernel without races gives the same integers
 in all of them; a kernel that differs between `vector`, `forward` and `reverse` has a race.
@@ -17,7 +17,7 @@ ChunkRange = tuple[int, int]
 
 @dataclass(frozen=True)
 class Order:
-    """Represent a schedule of iterations.
+    """Represent an order in which the iterations of a parallel task run, and how they are grouped in chunks.
 
     Attributes:
         name: name by which users select it
@@ -29,7 +29,7 @@ class Order:
 
 
 def _vector(total: int, width: int) -> Iterator[ChunkRange]:
-    """Yield chunks that are as wide as possible."""
+    """Yield ranges of iterations that are as wide as the width allows."""
     for start in range(0, total, width):
         yield start, min(start + width, total)
 
@@ -52,7 +52,7 @@ REVERSE = Order("reverse", _reverse)
 
 
 def shuffled(seed: int) -> Order:
-    """Return the order of single iterations that is drawn from the seed."""
+    """Return an order of single iterations, one at a time, that is a random permutation drawn from the seed."""
 
     def chunks(total: int, width: int) -> Iterator[ChunkRange]:
         for start in np.random.default_rng(seed).permutation(total):
@@ -62,7 +62,7 @@ def shuffled(seed: int) -> Order:
 
 
 def order_by_name(name: str) -> Order:
-    """Return the order named vector, forward, reverse or shuffled:SEED; raise ValueError for anything else."""
+    """Return the iteration order named vector, forward, reverse or shuffled:SEED. Raise ValueError for other names."""
     for order in (VECTOR, FORWARD, REVERSE):
         if order.name == name:
             return order

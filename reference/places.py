@@ -1,4 +1,4 @@
-"""Execute statements on memory, locals, local arrays and adstacks."""
+"""Execute statements that access array elements, locals, local arrays or adstacks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ StackStatement = n.StackPop | n.StackTop | n.StackTopAdjoint | n.StackAccumulate
 
 
 def _outside(index: LaneVector, extent: int) -> bool:
-    """Return True if the index of any lane is outside 0 .. extent."""
+    """Return True if the index of any lane is not in 0 .. extent - 1."""
     # The least and the greatest index suffice.
     return bool(index.size) and (int(index.min()) < 0 or int(index.max()) >= extent)
 
 
 def _check_index(m: Machine, s: n.Stmt, f: LaneFrame, name: str, axis: int, index: LaneVector, extent: int) -> None:
-    """Trap in the first lane whose index is outside; axis -1 stands for a local array."""
+    """Raise OutOfBounds for the first lane whose index is outside of the extent; axis -1 means a local array."""
     if _outside(index, extent):
         bad = (index < 0) | (index > extent - 1 if extent else True)
         where = f" of axis {axis}" if axis >= 0 else ""
@@ -46,7 +46,7 @@ def _check_index(m: Machine, s: n.Stmt, f: LaneFrame, name: str, axis: int, inde
 
 
 def _locate(m: Machine, s: Access, f: LaneFrame, memory: FlatArray) -> LaneVector:
-    """Return the flat element number of each lane, in C order, checked axis by axis."""
+    """Return the flat element number in C order that each lane accesses, after checking the index of each axis."""
     flat = number(0)
     for axis, (value, extent) in enumerate(zip(s.indices, memory.shape)):
         index = f.value(value)
@@ -64,7 +64,7 @@ def _load(m: Machine, s: n.Load, f: LaneFrame) -> LaneFrame:
 
 @RUN.row(n.Store)
 def _store(m: Machine, s: n.Store, f: LaneFrame) -> LaneFrame:
-    """Store to elements."""
+    """Store one value per lane to elements of an array."""
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
     # Of several lanes that store to one element the last wins: NumPy assigns so, and a uniform index does the same.
@@ -74,7 +74,7 @@ def _store(m: Machine, s: n.Store, f: LaneFrame) -> LaneFrame:
 
 @RUN.row(n.Atomic)
 def _atomic(m: Machine, s: n.Atomic, f: LaneFrame) -> LaneFrame:
-    """Apply an atomic; old values are found only where some statement reads them."""
+    """Execute an atomic statement, and define its result if a statement reads it."""
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
     if s.expected is not None:
@@ -95,7 +95,7 @@ def _atomic(m: Machine, s: n.Atomic, f: LaneFrame) -> LaneFrame:
 
 @RUN.row(n.Local)
 def _local(m: Machine, s: n.Local, f: LaneFrame) -> LaneFrame:
-    """Declare a local scalar, or zero it where its declaration runs again."""
+    """Create a local scalar in the lanes of the frame, or set it to zero if it exists."""
     found = m.chunk.locals.get(s.var)
     if found is None:
         found = m.chunk.locals[s.var] = ChunkLocal(s.dtype, m.chunk.width)
@@ -146,28 +146,28 @@ def _set_element(m: Machine, s: n.SetElement, f: LaneFrame) -> LaneFrame:
 
 
 def _filled(m: Machine, s: StackStatement, f: LaneFrame) -> ChunkStack:
-    """Return the stack; trap if it is empty in some lane."""
+    """Return the adstack that a statement accesses. Raise an error if it is empty in some lane."""
     stack = m.stack(s.stack)
     m.check(EmptyStack, s, f, np.equal(stack.top(f), 0), lambda _: f"{_described(stack)} is empty")
     return stack
 
 
 def _described(stack: ChunkStack) -> str:
-    """Return the name of a stack and of its variable, for messages."""
+    """Return the name of an adstack and of the variable whose history it keeps, for error messages."""
     of = f" (history of `{stack.decl.variable}`)" if stack.decl.variable else ""
     return f"adstack `{stack.decl.stack}`{of}"
 
 
 @RUN.row(n.StackAlloca)
 def _alloca(m: Machine, s: n.StackAlloca, f: LaneFrame) -> LaneFrame:
-    """Empty a stack where its declaration runs."""
+    """Empty an adstack in the lanes that execute its declaration."""
     m.stack(s.stack).move(f, 0)
     return f
 
 
 @RUN.row(n.StackPush)
 def _push(m: Machine, s: n.StackPush, f: LaneFrame) -> LaneFrame:
-    """Push a value; trap if the stack is full in some lane."""
+    """Push one value per lane to an adstack. Raise AdstackOverflow if it is full in some lane."""
     stack = m.stack(s.stack)
     if stack.capacity is not None:
         m.check(

@@ -1,4 +1,4 @@
-"""Compute Philox4x32-10, the generator of `random`: draw d of an iteration is a function of its counter.
+"""Compute random numbers with Philox4x32-10, a generator whose output is a pure function of a counter and key.
 
 All words are u32; arithmetic is done in u64, where the product of two words is exact.
 
@@ -43,7 +43,7 @@ def philox(counter: tuple[CounterArray | int, ...], key: tuple[int, int]) -> Wor
 def uniform(
     dtype: Scalar, key: tuple[int, int], task: int, iteration: CounterArray, number: CounterArray | int
 ) -> CounterArray:
-    """Return draw `number` of each iteration, in the dtype: reals in [0, 1), integers over all bits.
+    """Return the random number of each iteration's draw `number`: reals in [0, 1), or integers over all bits.
 
     Args:
         dtype: dtype of the draw
@@ -61,7 +61,7 @@ def uniform(
 
 
 def _real(dtype: Scalar, w0: CounterArray, w1: CounterArray) -> CounterArray:
-    """Return reals made of the upper bits of the words."""
+    """Return random reals in [0, 1), made of the upper bits of two random 32-bit words."""
     # Every value is a multiple of 2^-digits below 1, so the conversions are exact.
     bits = {16: w0 >> np.uint64(21), 32: w0 >> np.uint64(8), 64: ((w1 << _HALF) | w0) >> np.uint64(11)}[dtype.bits]
     digits = {16: 11, 32: 24, 64: 53}[dtype.bits]

@@ -1,4 +1,4 @@
-"""Define the meaning of every scalar operation, conversion included (table NUMPY); this is docs/ir.md in code.
+"""Define the result of every scalar operation and conversion in NumPy; the table NUMPY has an entry for each.
 
 A row works on arrays of the operand dtypes (any shape, 0-d too, broadcast against each other) and returns an array of
 the result dtype. NumPy's own meaning is used only where it is the IR's: wraparound, divisions by zero, shift counts,
@@ -29,7 +29,7 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
 @dataclass(frozen=True)
 class ScalarMeaning:
-    """Hold the meaning of one operation; `traps` tells the lanes that trap, where `meaning` gives the release result.
+    """Hold two functions for one operation: its results in release builds, and the lanes in which it traps.
 
     Calling the row is silent; calling `meaning` or `traps` is silent only under `np.errstate(all="ignore")`.
     """
@@ -38,7 +38,7 @@ class ScalarMeaning:
     traps: Meaning | None = None
 
     def __call__(self, *args: LaneArray) -> LaneArray:
-        """Return `meaning` of the operands, without NumPy's warnings."""
+        """Return the operation's results for these operands, with NumPy's warnings suppressed."""
         with np.errstate(all="ignore"):
             return self.meaning(*args)
 
@@ -64,7 +64,7 @@ def _row(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def _in_f32(meaning: Meaning) -> Meaning:
-    """Return the meaning of an exactly rounded operation, which goes through f32 for f16 operands."""
+    """Return a function that computes f16 operands in f32 and rounds the result, and other operands unchanged."""
 
     def widened(*args: LaneArray) -> LaneArray:
         if args[0].dtype == F16:
@@ -75,7 +75,7 @@ def _in_f32(meaning: Meaning) -> Meaning:
 
 
 def _in_f64(meaning: Meaning) -> Meaning:
-    """Return the meaning of a transcendental operation, computed in f64 and rounded to f32, for f16 then to f16."""
+    """Return a function that computes a transcendental operation in f64 and rounds the result to the operands' type."""
 
     def widened(*args: LaneArray) -> LaneArray:
         dtype = args[0].dtype
@@ -138,7 +138,7 @@ def _frexp_mantissa(x: LaneArray) -> LaneArray:
 
 @_row("frexp_exponent")
 def _frexp_exponent(x: LaneArray) -> LaneArray:
-    """Return the exponent of frexp; C leaves the exponent of NaN and infinities open, and the IR defines it as 0."""
+    """Return the exponent that frexp computes; it is 0 for NaN and infinities."""
     return np.where(np.isfinite(x), np.frexp(x)[1], np.int32(0))
 
 
@@ -153,13 +153,13 @@ NUMPY["mul"] = ScalarMeaning(_in_f32(np.multiply))
 
 @_row("sgn")
 def _sgn(x: LaneArray) -> LaneArray:
-    """Return (x > 0) minus (x < 0); NaN is passed on, and both zeros give +0."""
+    """Return the sign of each value as -1, 0 or 1; NaN stays NaN, and both zeros give +0."""
     sign = (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
     return np.where(x != x, x, sign)
 
 
 def _zero_divisor(x: LaneArray, y: LaneArray) -> LaneArray:
-    """Return the lanes in which an integer division traps."""
+    """Return True for the lanes in which the divisor of an integer division is 0."""
     return np.broadcast_to((y == 0) if y.dtype.kind != "f" else np.False_, np.broadcast_shapes(x.shape, y.shape))
 
 
@@ -169,7 +169,7 @@ def _safe_divisor(y: LaneArray) -> LaneArray:
 
 
 def _int_floordiv(x: LaneArray, y: LaneArray) -> LaneArray:
-    """Return the floor of an integer quotient; division by zero gives 0."""
+    """Return the floor of an integer quotient, or 0 where the divisor is 0."""
     quotient = np.floor_divide(x, _safe_divisor(y))
     # Division by -1 is a negation, which wraps at the least value.
     if x.dtype.kind == "i":
@@ -186,12 +186,12 @@ def _int_mod(x: LaneArray, y: LaneArray) -> LaneArray:
 
 
 def _real_floordiv(x: LaneArray, y: LaneArray) -> LaneArray:
-    """Return the floor of the rounded quotient, literally."""
+    """Return the floor of the rounded quotient x/y."""
     return np.floor(np.divide(x, y))
 
 
 def _real_mod(x: LaneArray, y: LaneArray) -> LaneArray:
-    """Return x - y·floor(x/y) for the exact quotient, rounded once; a zero has the sign of y."""
+    """Return the exact value of x - y·floor(x/y), rounded once; a zero result has the sign of y."""
     rest = np.fmod(x, y)
     wrong = (rest != 0) & (np.signbit(rest) != np.signbit(y))
     rest = np.where(wrong, rest + y, rest)
@@ -203,7 +203,10 @@ NUMPY["mod"] = ScalarMeaning(_by_kind(_in_f32(_real_mod), _int_mod), _zero_divis
 
 
 def _int_pow(x: LaneArray, y: LaneArray) -> LaneArray:
-    """Return x to the y by squaring, wrapping; x^-n is 1/x^n truncated: ±1 for x = ±1, else 0, also for x = 0."""
+    """Return an integer to an integer power, by squaring with wraparound; negative powers are truncated to integers.
+
+    x^-n is 1/x^n truncated: ±1 for x = ±1, else 0, also for x = 0.
+    """
     base, power = np.broadcast_arrays(x, y)
     one = x.dtype.type(1)
     negative = power < 0
@@ -223,7 +226,7 @@ NUMPY["pow"] = ScalarMeaning(_by_kind(_in_f64(np.power), _int_pow))
 
 @_row("min")
 def _min(x: LaneArray, y: LaneArray) -> LaneArray:
-    """Return the minimum; NaN is passed on, and of equal operands (zeros of either sign) the negative one is less."""
+    """Return the minimum; NaN is passed on, and -0.0 is less than 0.0."""
     least = np.minimum(x, y)
     return least if x.dtype.kind != "f" else np.where(x == y, np.where(np.signbit(x), x, y), least)
 
@@ -242,7 +245,7 @@ def _unsigned(x: LaneArray) -> LaneArray:
 
 
 def _count(bits: LaneArray) -> LaneArray:
-    """Return the set bits of u64 lanes, by sums of neighboring fields that are twice as wide at each step."""
+    """Return the number of set bits in each u64 lane."""
     one, two, four = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
     bits = bits - ((bits >> np.uint64(1)) & one)
     bits = (bits & two) + ((bits >> np.uint64(2)) & two)
@@ -261,7 +264,7 @@ def _popcnt(x: LaneArray) -> LaneArray:
 
 @_row("clz")
 def _clz(x: LaneArray) -> LaneArray:
-    """Return the number of leading zeros: the bits above the highest set bit when all bits below it are set too."""
+    """Return the number of leading zero bits of an integer."""
     bits = _bits64(x)
     for shift in (1, 2, 4, 8, 16, 32):
         bits = bits | (bits >> np.uint64(shift))
@@ -270,13 +273,13 @@ def _clz(x: LaneArray) -> LaneArray:
 
 @_row("ffs")
 def _ffs(x: LaneArray) -> LaneArray:
-    """Return 1 + the number of the lowest set bit, or 0; the bits below that bit are those of (x - 1) & ~x."""
+    """Return 1 plus the position of the lowest set bit, or 0 if no bit is set."""
     bits = _bits64(x)
     return np.where(bits == 0, np.int32(0), _count((bits - np.uint64(1)) & ~bits) + np.int32(1))
 
 
 def _shift_count(x: LaneArray, y: LaneArray) -> LaneArray:
-    """Return the shift count modulo the width."""
+    """Return the shift count modulo the number of bits of the shifted type."""
     count: LaneArray = _unsigned(y) & _unsigned(y).dtype.type(8 * x.dtype.itemsize - 1)
     return count
 
@@ -329,7 +332,7 @@ def cast(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
 
 
 def convert(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
-    """Convert like `cast`, but silently only under `np.errstate(all="ignore")`."""
+    """Convert numbers like `cast`, but with NumPy's warnings unless the caller suppresses them."""
     if source == target:
         return array
     if target.is_bool:
@@ -343,7 +346,7 @@ def convert(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
 
 
 def _saturate(array: LaneArray, target: Scalar) -> LaneArray:
-    """Truncate reals and saturate; NaN passes neither comparison, so it gives 0."""
+    """Truncate reals to integers, limited to the range of the target type; NaN becomes 0."""
     make = target.dtype.type
     info = np.iinfo(target.dtype)
     # The limits are powers of two (or zero), so they are exact in f64.
@@ -380,16 +383,16 @@ def evaluate(op: str, *args: Number, types: tuple[Scalar, ...]) -> Number | None
 
 
 def evaluate_cast(value: Number, source: Scalar, target: Scalar) -> Number:
-    """Return `cast` of one Python number."""
+    """Return one Python number converted from dtype `source` to dtype `target`."""
     return _python(cast(source.dtype.type(value), source, target))
 
 
 def evaluate_bit_cast(value: Number, source: Scalar, target: Scalar) -> Number:
-    """Return `bit_cast` of one Python number; the bits of a NaN are those of `math.nan` rounded to the type."""
+    """Return one Python number with its bits reinterpreted in another type of equal width."""
     return _python(bit_cast(source.dtype.type(value), source, target))
 
 
 def _python(array: LaneArray) -> Number:
-    """Return a Python number; every NaN becomes `math.nan`, as in constants."""
+    """Return a 0-d array as a Python number; every NaN becomes `math.nan`."""
     number: Number = np.asarray(array).item()
     return math.nan if number != number else number

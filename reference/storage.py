@@ -1,4 +1,4 @@
-"""Store what a chunk of lanes owns beside its values: locals, local arrays and adstacks; count bytes of adstacks.
+"""Store the locals, local arrays and adstacks of a chunk of lanes, and count the bytes of adstacks.
 
 Locals are copied on write: a vector that a frame may still read is replaced, never changed. Rows are matrices
 [element][lane] that are changed in place and read by copy.
@@ -18,7 +18,7 @@ _SLAB_OF_KIND = {"f": "real", "i": "integer", "u": "integer", "b": "flag"}
 
 
 class ChunkLocal:
-    """Represent a mutable scalar of every lane of a chunk."""
+    """Represent a local variable of the kernel, with one value for each lane of a chunk."""
 
     __slots__ = ("_content", "_own", "dtype", "width")
 
@@ -30,14 +30,14 @@ class ChunkLocal:
         self._own = False
 
     def get(self, frame: LaneFrame) -> LaneVector:
-        """Return the values in the lanes of the frame."""
+        """Return the local's values in the lanes of the frame."""
         if frame.lanes is None:
             self._own = False
             return self._content
         return self._content if self._content.ndim == 0 else self._content[frame.lanes]
 
     def set(self, frame: LaneFrame, value: LaneVector) -> None:
-        """Overwrite the values in the lanes of the frame."""
+        """Overwrite the local's values in the lanes of the frame."""
         if frame.lanes is None:
             self._content, self._own = value, False
             return
@@ -47,12 +47,12 @@ class ChunkLocal:
         self._content[frame.lanes] = value
 
     def clear(self, frame: LaneFrame) -> None:
-        """Set the values in the lanes of the frame to zero."""
+        """Set the local to zero in the lanes of the frame."""
         self.set(frame, self.dtype.dtype.type(0))
 
 
 class Rows:
-    """Hold elements [row][lane], addressed by one row number per lane, or one for all lanes.
+    """Represent a matrix of cells [row][lane], in which each lane reads and writes the row that it chooses.
 
     In a chunk of one lane everything is 0-d.
     """
@@ -64,26 +64,26 @@ class Rows:
         self.width = width
 
     def read(self, frame: LaneFrame, row: LaneVector | int) -> LaneVector:
-        """Return a copy of the addressed elements."""
+        """Return a copy of each lane's cell in the given row."""
         copy: LaneVector = self.cells[self._place(frame, row)].copy()
         return copy
 
     def write(self, frame: LaneFrame, row: LaneVector | int, value: LaneVector) -> None:
-        """Overwrite the addressed elements."""
+        """Overwrite each lane's cell in the given row."""
         self.cells[self._place(frame, row)] = value
 
     def clear(self, frame: LaneFrame) -> None:
-        """Zero every element in the lanes of the frame."""
+        """Set all cells of the lanes of the frame to zero."""
         self.cells[:, slice(None) if frame.lanes is None else frame.lanes] = 0
 
     def extend(self, count: int) -> None:
-        """Grow to `count` rows; the contents of the new rows are arbitrary."""
+        """Enlarge the matrix to `count` rows; the contents of new rows are arbitrary."""
         grown = np.empty((count, self.width), self.cells.dtype)
         grown[: len(self.cells)] = self.cells
         self.cells = grown
 
     def _place(self, frame: LaneFrame, row: LaneVector | int) -> tuple[LaneVector | int | slice, ...]:
-        """Return the index of the addressed elements in `cells`."""
+        """Return the NumPy index of each lane's cell in the given row."""
         if self.width == 1:
             return row, 0
         if frame.lanes is not None:
@@ -92,24 +92,24 @@ class Rows:
 
 
 class HeapCounter:
-    """Count the bytes of adstack memory by slab, now and at most, over any number of launches."""
+    """Count the current and the peak bytes of adstack memory in each slab, over any number of launches."""
 
     def __init__(self) -> None:
         self.current = dict.fromkeys(SLABS, 0)
         self.peak = dict.fromkeys(SLABS, 0)
 
     def change(self, slab: str, size: int) -> None:
-        """Account for bytes that are taken (positive) or given back (negative)."""
+        """Add a number of bytes to the count of a slab; it is negative if memory is freed."""
         self.current[slab] += size
         self.peak[slab] = max(self.peak[slab], self.current[slab])
 
     def report(self) -> dict[str, dict[str, int]]:
-        """Return {"real": {"current": bytes, "peak": bytes}, ...}."""
+        """Return the bytes by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""
         return {slab: {"current": self.current[slab], "peak": self.peak[slab]} for slab in SLABS}
 
 
 class ChunkStack:
-    """Represent an adstack of every lane of a chunk: memory [slot][lane] that grows up to the capacity.
+    """Represent one adstack for all lanes of a chunk; its memory [slot][lane] grows up to the capacity.
 
     The number of slots in use (`top`) is one number as long as all lanes agree, else a vector over the chunk.
 
@@ -171,23 +171,23 @@ class ChunkStack:
         self._adjoints().write(frame, self.top(frame) - 1, value)
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Free the memory of the adstack."""
         for rows in self._halves():
             self._heap.change(self._slab, -rows.cells.nbytes)
             rows.cells = rows.cells[:0]
 
     def _adjoints(self) -> Rows:
-        """Return the adjoints, or raise InternalError if the stack has none."""
+        """Return the memory of the adjoints, or raise InternalError if this adstack stores none."""
         if self._adjoint is None:
             raise InternalError(f"adstack {self.decl.stack} is declared without adjoints")
         return self._adjoint
 
     def _halves(self) -> list[Rows]:
-        """Return the primals, and the adjoints if there are any."""
+        """Return the memory of the primals, and that of the adjoints if this adstack stores them."""
         return [self._primal] if self._adjoint is None else [self._primal, self._adjoint]
 
     def _reserve(self, slots: int) -> None:
-        """Make room for `slots` slots."""
+        """Enlarge the memory of the adstack so that it has at least `slots` slots."""
         have = len(self._primal.cells)
         if slots <= have:
             return

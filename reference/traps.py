@@ -1,4 +1,4 @@
-"""Define how a kernel ends early on the reference, and what the message says.
+"""Define the errors that end a kernel early on the reference interpreter, and their messages.
 
 A trap is raised at the statement, before that statement writes anything; memory holds what was written so far.
 """
@@ -20,11 +20,11 @@ from ..compiler.ir.printer import headline
 
 
 class EmptyStack(StackgradError):
-    """Signal a top, an accumulation or a pop on an empty adstack."""
+    """Signal that a kernel reads, accumulates to or pops an empty adstack."""
 
 
 class OutOfFuel(StackgradError):
-    """Signal that a launch executes more statements than it may, most likely in a loop that does not end."""
+    """Signal that a launch exceeds its limit of executed statements, most likely in an endless loop."""
 
 
 TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, EmptyStack, OutOfFuel)
@@ -33,7 +33,7 @@ TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, Emp
 
 @dataclass(frozen=True)
 class TrapPlace:
-    """Represent an iteration of a task.
+    """Identify the iteration of a kernel in which an error occurred.
 
     Attributes:
         kernel: the kernel
@@ -51,7 +51,7 @@ class TrapPlace:
 
 
 def trap(kind: type[StackgradError], place: TrapPlace, stmt: Stmt, reason: str, cure: str = "") -> StackgradError:
-    """Return the exception, to be raised: source line if the kernel has one, iteration, statement, reason and cure."""
+    """Return an error located in a kernel, with the source line, iteration, statement, reason and cure."""
     head = headline(stmt)
     text = f"{reason}\n    at `{head}` of {place}"
     return kind(Diagnostic(text, cure, place.kernel.span(stmt.loc)).render())

@@ -1,4 +1,4 @@
-"""Execute statements that compute values, and `assert` and `print`, which only read values."""
+"""Execute statements that compute values, and the statements `assert` and `print`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _bit_cast(m: Machine, s: n.BitCast, f: LaneFrame) -> LaneFrame:
 
 @RUN.row(n.Random)
 def _random(m: Machine, s: n.Random, f: LaneFrame) -> LaneFrame:
-    """Take a draw in each lane."""
+    """Draw one random number in each lane."""
     c = m.chunk
     # Draws are counted lane by lane once lanes diverge.
     if f.lanes is not None and isinstance(c.drawn, int):
@@ -96,7 +96,7 @@ def _assert(m: Machine, s: n.Assert, f: LaneFrame) -> LaneFrame:
 
 @RUN.row(n.Print)
 def _print(m: Machine, s: n.Print, f: LaneFrame) -> LaneFrame:
-    """Print one line per lane; numbers have the shortest form that reads back as the same value of their type."""
+    """Print one line for each lane, with numbers in the shortest text that reads back as the same value."""
     columns = [f.spread(f.value(a)) for a in s.args]
     for lane in range(f.count):
         sys.stdout.write(printed_text(s.template, [column[lane] for column in columns]))

@@ -52,7 +52,7 @@ Step = Callable[[], object]
 
 
 class Compile(Bench):
-    """Prepare benchmarks of compilation: the runtime traces kernels and compiles nothing by itself.
+    """Set up a compile-time benchmark on the reference backend, so that its kernels are traced but not compiled.
 
     Sizes of the workloads do not matter.
     """
@@ -60,7 +60,7 @@ class Compile(Bench):
     repeat = (5, 15, 2.0)
 
     def trace(self, workload: str) -> None:
-        """Keep the Python function and the traced kernel in `self`."""
+        """Trace a workload's first kernel; store its Python function and its source IR as attributes."""
         start("reference")
         kernel = WORKLOADS[workload].build("small").kernels[0]
         self.function: Callable[..., object] = kernel.__wrapped__
@@ -68,7 +68,7 @@ class Compile(Bench):
 
 
 class Whole(Compile):
-    """Measure the path of a kernel from Python to what a backend gets."""
+    """Measure each step of compilation from the Python function to the lowered kernel that a backend receives."""
 
     workloads = KERNELS
     params = (KERNELS,)
@@ -85,15 +85,15 @@ class Whole(Compile):
         trace_function(self.function)
 
     def time_forward(self, workload: str) -> None:
-        """Lower IR to the kernel that is launched."""
+        """Lower the source IR to the forward kernel."""
         driver.prepare_forward(self.source)
 
     def time_reverse(self, workload: str) -> None:
-        """Lower IR to the gradient and its counting kernel."""
+        """Lower the source IR to the grad kernel and its counting kernel."""
         driver.prepare_reverse(self.source)
 
     def time_verify(self, workload: str) -> None:
-        """Verify the gradient; the verifier runs after every pass in debug mode."""
+        """Run the IR verifier on the grad kernel; in debug mode the compiler does so after every pass."""
         verify(self.grad, "adjoint")
 
     def time_print(self, workload: str) -> None:
@@ -106,19 +106,19 @@ class Whole(Compile):
 
 
 class Passes(Compile):
-    """Measure one pass, in all its places in the pipeline of the gradient."""
+    """Measure one pass: the sum over all its calls in the pipeline that makes a grad kernel."""
 
     workloads = KERNELS
     params = (KERNELS, PASSES)
     param_names = ("workload", "pass")
 
     def setup(self, workload: str, name: str) -> None:
-        """Find the inputs of the pass."""
+        """Record the input kernel of each call of the pass."""
         self.trace(workload)
         self.steps = steps(self.source, name)
 
     def time_pass(self, workload: str, name: str) -> None:
-        """Run all occurrences of the pass."""
+        """Run the pass on each recorded input kernel."""
         for step in self.steps:
             step()
 
@@ -154,7 +154,7 @@ class Native(Compile):
 
 
 def steps(source: Kernel, name: str) -> list[Step]:
-    """Return the calls of a pass that `prepare_reverse` makes.
+    """Return the calls of the named pass in `prepare_reverse` as callables, each bound to its input kernel.
 
     Raises:
         NotImplementedError: it makes none.
@@ -179,7 +179,7 @@ def steps(source: Kernel, name: str) -> list[Step]:
 
 
 def lowered(source: Kernel, product: str) -> Kernel:
-    """Return a kernel that a backend is given.
+    """Lower a source kernel to its forward kernel, its grad kernel or its counting kernel, as `product` says.
 
     Raises:
         NotImplementedError: the gradient needs no counting kernel.

@@ -1,4 +1,4 @@
-"""Measure the machine without code of this project: if these figures move, all move, and no commit is to blame.
+"""Time NumPy and Python code only, as a control: if these times change, the machine changed, not the project.
 
 Look at these figures first when a graph jumps. Arithmetic, memory traffic, the interpreter and the start of a process
 are timed separately, since a slow neighbor or a new kernel of the operating system slows them by different factors.
@@ -15,7 +15,7 @@ from .common import BATCH
 
 
 class Machine:
-    """Measure NumPy and Python only."""
+    """Measure the speed of this machine with NumPy and plain Python, without stackgrad."""
 
     repeat = (3, 15, 4.0)
     rounds = 2
@@ -41,17 +41,17 @@ class Machine:
         np.copyto(self.target, self.source)
 
     def time_gather(self) -> None:
-        """Load 2^20 elements from random places of 32 MiB."""
+        """Gather 2^20 elements at random indices of a 32 MiB array."""
         self.source.take(self.indices, mode="clip")
 
     def time_calls_x1000(self) -> None:
-        """Call an empty Python function as often as a batch launches."""
+        """Call an empty Python function 1000 times, as a baseline for the launch benchmarks."""
         for _ in range(BATCH):
             _nothing()
 
 
 class Processes:
-    """Measure the processes that `bench_import` builds on."""
+    """Measure the start of a Python process and the import of NumPy, as a baseline for `bench_import`."""
 
     repeat = (3, 10, 5.0)
     rounds = 2
@@ -62,7 +62,7 @@ class Processes:
         subprocess.run([sys.executable, "-c", "pass"], check=True)
 
     def timeraw_numpy(self) -> str:
-        """Import NumPy in a fresh process, without the start of the interpreter."""
+        """Return Python code that asv times in a fresh process: the import of NumPy."""
         return "import numpy"
 
 

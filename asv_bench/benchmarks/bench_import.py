@@ -1,4 +1,4 @@
-"""Measure what a program pays before its first kernel: `import stackgrad` and the start of a backend.
+"""Measure the startup time of a program: `import stackgrad` and the start of a backend.
 
 Each sample runs in a fresh process. The start of the interpreter is not included; `bench_control.Processes` measures
 that, and the import of NumPy. The import must stay free of NumPy and of code generators.
@@ -20,15 +20,15 @@ class Import:
     number = 1
 
     def timeraw_import(self) -> str:
-        """Import stackgrad only."""
+        """Return Python code that asv times in a fresh process: the import of stackgrad."""
         return "import stackgrad"
 
     def timeraw_init_reference(self) -> str:
-        """Import stackgrad and start the interpreter backend."""
+        """Return Python code that asv times: import stackgrad and start the interpreter backend."""
         return "import stackgrad as sg\nsg.init(arch='reference')"
 
     def timeraw_init_cpu(self) -> str:
-        """Import stackgrad and start the CPU backend, which loads LLVM."""
+        """Return Python code that asv times: import stackgrad and start the CPU backend, which loads LLVM."""
         return "import stackgrad as sg\nsg.init(arch='cpu')"
 
     def track_modules(self) -> int:

@@ -1,4 +1,4 @@
-"""Measure launch latency: the cost of a call beside the work of the kernel, once everything is compiled and sized.
+"""Measure launch latency: the overhead of a call when the kernel is compiled and its adstacks are sized.
 
 Times are those of 1000 launches; subtract `bench_control.Machine.time_calls_x1000` for the calls themselves. The work
 is a few elements. `Cold` is the opposite: a first call, with tracing and compilation.
@@ -13,14 +13,14 @@ from .workloads import WORKLOADS
 
 
 class Warm(Bench):
-    """Measure launches in steady state."""
+    """Measure repeated launches of forward kernels that are already compiled and sized."""
 
     workloads = ("empty", "one_scalar", "three_fields", "tiny_loop")
     params = (ARCHES, workloads)
     param_names = ("arch", "workload")
 
     def setup(self, arch: str, workload: str) -> None:
-        """Compile, size and bind the workload."""
+        """Compile the workload, size its adstacks and bind its arrays."""
         self.program = started(arch, workload, "small")
 
     def time_forward_x1000(self, arch: str, workload: str) -> None:
@@ -29,24 +29,24 @@ class Warm(Bench):
 
 
 class WarmReverse(Bench):
-    """Measure launches of gradients in steady state, seeds included. `tiny_loop` finds its sizes in the cache."""
+    """Measure repeated launches of grad kernels that are compiled and sized, including the time to set their seeds."""
 
     workloads = ("one_scalar", "three_fields", "tiny_loop")
     params = (ARCHES, workloads)
     param_names = ("arch", "workload")
 
     def setup(self, arch: str, workload: str) -> None:
-        """Compile, size and bind the workload."""
+        """Compile the workload, size its adstacks and bind its arrays."""
         self.program = started(arch, workload, "small")
         repeated(self.program.reverse, 3)
         self.countings = self.program.kernels[0].stats().countings
 
     def time_reverse_x1000(self, arch: str, workload: str) -> None:
-        """Launch the gradient 1000 times."""
+        """Set the seeds and launch the grad kernel, 1000 times."""
         repeated(self.program.reverse)
 
     def track_countings(self, arch: str, workload: str) -> int:
-        """Count the runs of the counting kernel in 1000 launches in steady state; there should be none."""
+        """Return how often the counting kernel ran during 1000 repeated launches of the grad kernel; 0 is expected."""
         repeated(self.program.reverse)
         return self.program.kernels[0].stats().countings - self.countings
 
@@ -54,13 +54,13 @@ class WarmReverse(Bench):
 
 
 class Seed(Bench):
-    """Measure the part of `WarmReverse` that is no launch: filling the gradient of an output."""
+    """Measure the part of `WarmReverse` that sets the seed: filling the gradient of an output field."""
 
     params = (ARCHES,)
     param_names = ("arch",)
 
     def setup(self, arch: str) -> None:
-        """Make a field of the size that the workloads have."""
+        """Allocate a field of the same size as the output of the workloads."""
         start(arch)
         self.field = sg.field(sg.f32, 4, needs_grad=True)
 
@@ -70,14 +70,14 @@ class Seed(Bench):
 
 
 class Recounted(Bench):
-    """Measure gradients whose loop bound was written before each launch, so that adstacks are counted every time."""
+    """Measure grad kernels whose adstacks must be sized again at each launch, because the loop bound was written."""
 
     workloads = ("tiny_loop",)
     params = (ARCHES,)
     param_names = ("arch",)
 
     def setup(self, arch: str) -> None:
-        """Compile, size and bind the workload."""
+        """Compile the workload, size its adstacks and bind its arrays."""
         self.program = started(arch, "tiny_loop", "small")
 
     def time_reverse_x1000(self, arch: str) -> None:
@@ -91,7 +91,7 @@ class Recounted(Bench):
 
 
 class Cold(Bench):
-    """Measure a first launch: trace, lower, compile, launch. The libraries are loaded."""
+    """Measure the first launch of a kernel, with all compilation; the libraries are already loaded."""
 
     workloads = ("three_fields", "sin_recurrence", "walker")
     params = (ARCHES, workloads)
@@ -101,7 +101,7 @@ class Cold(Bench):
     repeat = (3, 7, 8.0)
 
     def setup(self, arch: str, workload: str) -> None:
-        """Compile another kernel first, then make a fresh kernel."""
+        """Compile another kernel to load the libraries, then create a kernel that is not yet compiled."""
         started(arch, "one_scalar", "small")
         start(arch)
         self.program = WORKLOADS[workload].build("small")

@@ -1,4 +1,4 @@
-"""Measure the memory of gradients: adstack bytes by slab, what tapes save, and the memory of the process.
+"""Measure the memory of gradients: adstack bytes of each slab, bytes that tapes save, and memory of the process.
 
 These are exact numbers, not samples: any step is a change of the compiler. They say nothing about time.
 """
@@ -13,63 +13,63 @@ LOOPS = ("sin_recurrence", "gated_nested", "csr_gather", "triangular", "walker",
 
 
 class Slabs(Bench):
-    """Measure what one gradient needs: the capacity of each stack times the rows that are in flight at once."""
+    """Measure the adstack bytes that one gradient requires: slots per row times the number of rows in use at once."""
 
     workloads = LOOPS
     params = (ARCHES, LOOPS, SLABS)
     param_names = ("arch", "workload", "slab")
 
     def setup(self, arch: str, workload: str, slab: str) -> None:
-        """Start the workload in full size, on which the rows depend."""
+        """Build the workload in its full size and launch it once, because the number of rows depends on the size."""
         self.program = started(arch, workload, "full")
 
     def track_bytes(self, arch: str, workload: str, slab: str) -> int:
-        """Return the bytes of a slab that the gradient needs, the most of any kernel."""
+        """Return the number of bytes that the kernel with the largest need requires in the given slab."""
         return max(kernel.stats().bytes[slab] for kernel in self.program.kernels)
 
     track_bytes.unit = "bytes"  # type: ignore[attr-defined]
 
 
 class Held(Bench):
-    """Measure what the backend and the process hold after a gradient."""
+    """Measure the memory that the backend and the process still hold after a gradient."""
 
     workloads = LOOPS
     params = (ARCHES, LOOPS)
     param_names = ("arch", "workload")
 
     def setup(self, arch: str, workload: str) -> None:
-        """Start the workload in full size, on which the held memory depends."""
+        """Build the workload in its full size and launch it once, because the held memory depends on the size."""
         self.program = started(arch, workload, "full")
 
     def track_row_bytes(self, arch: str, workload: str) -> int:
-        """Return the bytes of one row of each slab, the most of any task: what each further thread would cost."""
+        """Return the bytes of one row, summed over the slabs, each for the task with the longest row."""
         uses = sg.adstack_report().tasks
         return sum(max((use.stride for use in uses if use.slab == slab), default=0) for slab in SLABS)
 
     def track_heap_peak(self, arch: str, workload: str) -> int:
-        """Return the most bytes that the adstack heap held, all slabs, rounding to pages included."""
+        """Return the peak size of the adstack heap in bytes: all slabs, with rounding to pages."""
         return sg.adstack_report().peak
 
     track_row_bytes.unit = track_heap_peak.unit = "bytes"  # type: ignore[attr-defined]
 
     def peakmem_reverse(self, arch: str, workload: str) -> None:
-        """Run the gradient; asv takes the peak memory of the process: libraries, compiler, fields and adstacks."""
+        """Run the gradient, while asv measures the peak memory of the whole process."""
         self.program.reverse()
 
 
 class Tapes(Bench):
-    """Measure the state that a tape keeps because later launches overwrite it."""
+    """Measure the bytes of array contents that a tape saves because later launches overwrite these arrays."""
 
     workloads = ("walker",)
     params = (ARCHES,)
     param_names = ("arch",)
 
     def setup(self, arch: str) -> None:
-        """Start the workload with the full number of steps."""
+        """Build the workload with the full number of steps and launch it once."""
         self.program = started(arch, "walker", "full")
 
     def track_saved_bytes(self, arch: str) -> int:
-        """Return the saved bytes; a program that steps from x[t] to x[t + 1] overwrites nothing."""
+        """Return the number of bytes that the tape saves; 0 if each step writes to its own row of the arrays."""
         assert self.program.tape is not None
         return self.program.tape()
 

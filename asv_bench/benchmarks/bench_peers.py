@@ -1,4 +1,4 @@
-"""Measure other systems on the same work in the same run: forward and gradient of the sine recurrence, on the CPU.
+"""Compare stackgrad with JAX, Quadrants and Taichi: forward and gradient of the same recurrence, on the CPU.
 
 A peer that is not installed is skipped; README.md says how to add some. Each runs in its own process, as all benchmarks
 do. The work is that of `workloads.sin_recurrence` in full size, but for JAX the trip count is a constant, because JAX
@@ -31,7 +31,7 @@ class Recurrence(Bench):
     param_names = ("peer",)
 
     def setup(self, peer: str) -> None:
-        """Compile and run the system once, and check its gradient."""
+        """Compile the recurrence for the peer, run it once, and check its gradient."""
         if importlib.util.find_spec(peer) is None:
             raise NotImplementedError(f"{peer} is not installed")
         size, trips = WORKLOADS["sin_recurrence"].sizes["full"]
@@ -42,22 +42,22 @@ class Recurrence(Bench):
         np.testing.assert_allclose(result(), expected(x, trips), rtol=1e-3)
 
     def time_forward(self, peer: str) -> None:
-        """Run forward for all elements."""
+        """Run the forward function of the peer for all elements."""
         self.forward()
 
     def time_gradient(self, peer: str) -> None:
-        """Compute the derivative of the sum of the results at all elements. JAX runs forward again inside."""
+        """Compute the gradient of the sum of all results. JAX runs the forward function again within this call."""
         self.gradient()
 
     def track_ratio(self, peer: str) -> float:
-        """Return the median over interleaved pairs of the time of gradient over the time of forward."""
+        """Return the median, over interleaved pairs of calls, of gradient time divided by forward time."""
         return median_ratio(self.gradient, self.forward)
 
     track_ratio.unit = "gradient/forward"  # type: ignore[attr-defined]
 
 
 def expected(x: np.ndarray, trips: int) -> np.ndarray:
-    """Return the product of 0.95 cos v over all steps, in double precision."""
+    """Return the exact derivative of the recurrence at each x in double precision: the product of 0.95 cos v."""
     v, slope = x.astype(np.float64), np.ones(len(x))
     for _ in range(trips):
         slope *= 0.95 * np.cos(v)
@@ -66,7 +66,7 @@ def expected(x: np.ndarray, trips: int) -> np.ndarray:
 
 
 def of_stackgrad(x: np.ndarray, trips: int) -> Pair:
-    """Return the functions of this project."""
+    """Return the forward and gradient functions of stackgrad for the sine recurrence."""
     start("cpu")
     program = WORKLOADS["sin_recurrence"].build("full")
     (source,) = program.inputs
@@ -79,7 +79,7 @@ def of_stackgrad(x: np.ndarray, trips: int) -> Pair:
 
 
 def of_jax(x: np.ndarray, trips: int) -> Pair:
-    """Return one compiled function each; vmap is implicit, because every operation is elementwise."""
+    """Return the forward and gradient functions of JAX for the sine recurrence, compiled with `jax.jit`."""
     jax = importlib.import_module("jax")
     jax.config.update("jax_platforms", "cpu")
 
@@ -96,7 +96,7 @@ def of_jax(x: np.ndarray, trips: int) -> Pair:
 
 
 def of_dialect(name: str, **options: Any) -> Callable[[np.ndarray, int], Pair]:
-    """Return a maker for a system with the dialect of kernels that stackgrad shares."""
+    """Return a function that builds the sine recurrence for a peer that has stackgrad's kernel syntax."""
 
     def make(x: np.ndarray, trips: int) -> Pair:
         peer = importlib.import_module(name)

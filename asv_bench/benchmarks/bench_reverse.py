@@ -1,4 +1,4 @@
-"""Measure throughput: the time of a forward and of a reverse sweep, and their ratio.
+"""Measure throughput: the times of a forward launch and of its gradient, and their ratio.
 
 The ratio hardly depends on the machine.
 """
@@ -9,7 +9,7 @@ from .common import ARCHES, Bench, median_ratio, started
 
 
 class Sweeps(Bench):
-    """Measure one launch each, of loops whose trip counts are data."""
+    """Measure one forward or gradient launch of each workload whose loops have trip counts read from data."""
 
     workloads = (
         "sin_recurrence",
@@ -24,7 +24,7 @@ class Sweeps(Bench):
     param_names = ("arch", "workload")
 
     def setup(self, arch: str, workload: str) -> None:
-        """Compile, size and allocate the workload."""
+        """Compile the workload, size its adstacks and allocate its memory."""
         self.program = started(arch, workload, "full")
 
     def time_forward(self, arch: str, workload: str) -> None:
@@ -32,11 +32,11 @@ class Sweeps(Bench):
         self.program.forward()
 
     def time_reverse(self, arch: str, workload: str) -> None:
-        """Launch the gradient only; for `walker`, whose tape records the launches, forward and gradient."""
+        """Launch the grad kernel only; for `walker`, run its forward launches and their gradients under the tape."""
         self.program.reverse()
 
     def track_ratio(self, arch: str, workload: str) -> float:
-        """Return the median over interleaved pairs of the time of reverse over the time of forward."""
+        """Return the median, over interleaved pairs of calls, of gradient time divided by forward time."""
         return median_ratio(self.program.reverse, self.program.forward)
 
     track_ratio.unit = "reverse/forward"  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Measure the works of `python -m stackgrad.harness.tools.bench` by commit, without the peers.
+"""Run the workloads of the tool `stackgrad.harness.tools.bench` under asv, commit by commit, without the peers.
 
 Two threads are used, as in that command. Versions without these works are skipped.
 """
@@ -45,14 +45,14 @@ COLUMNS = (
 
 
 class SideBySide(Bench):
-    """Measure one column of one work: the median of seven samples."""
+    """Measure one column of results of one workload of the tool: the median of seven samples."""
 
     params = (COLUMNS,)
     param_names = ("column",)
     timeout = 300
 
     def setup(self, column: str) -> None:
-        """Compile the work, launch it once, and check its gradient."""
+        """Compile the workload, launch it once, and check its gradient."""
         work, _, name = column.partition(": ")
         try:
             from stackgrad.harness.tools.bench.works import WORKS
@@ -62,7 +62,7 @@ class SideBySide(Bench):
         self.timed: Any = WORKS[work](sg)[name]
 
     def track_figure(self, column: str) -> float:
-        """Return the seconds per call and unit of work, or the figure of a column that is no time."""
+        """Return the seconds per call and unit of work, or the column's own figure if the column is not a time."""
         timed = self.timed
         if timed.figure is not None:
             return float(timed.figure())
@@ -73,14 +73,14 @@ class SideBySide(Bench):
 
 
 class SecondProcess(Bench):
-    """Measure a process that finds compiled code on disk: the work `warm_cache`, the median of seven processes."""
+    """Measure the first launch in a second process that finds compiled code on disk: the median of seven processes."""
 
     params = (("forward", "grad"),)
     param_names = ("direction",)
     timeout = 300
 
     def setup(self, direction: str) -> None:
-        """Check that this version has the works."""
+        """Skip the benchmark if this commit of stackgrad lacks the tool that measures it."""
         try:
             from stackgrad.harness.tools.bench.run import measure
         except ImportError as absent:
@@ -100,7 +100,7 @@ class SecondProcess(Bench):
 
 
 def _seconds(timed: Any) -> float:
-    """Return the duration of a call divided by its units of work, over as many calls as take some milliseconds."""
+    """Return the mean duration of a call per unit of work, over a fixed number of calls or at least 20 ms."""
     if timed.pause:
         time.sleep(timed.pause)
     begin, calls = time.perf_counter(), 0

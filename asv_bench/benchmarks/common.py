@@ -1,4 +1,4 @@
-"""This module contains what all benchmarks share: a fresh runtime, skipped backends, medians of interleaved runs.
+"""This module contains the shared parts of all benchmarks: a fresh runtime, backend skips, ratios of times.
 
 Rules: parameters are literals. They never depend on the measured version, or results could not be compared across
 commits. The first value of each parameter is the cheapest. Everything that is compiled, allocated or counted at the
@@ -37,7 +37,7 @@ USED: set[str] = set()
 
 
 class Bench:
-    """Start each benchmark that launches kernels under a fresh runtime, and leave nothing behind.
+    """Start each benchmark that launches kernels under a fresh runtime, and stop the runtime at its end.
 
     Subclasses take parameters as asv passes them, in the order of `param_names`; the first parameter is the backend.
 
@@ -78,7 +78,7 @@ def start(arch: str) -> None:
 
 
 def started(arch: str, workload: str, size: str) -> Program:
-    """Return a workload under a fresh runtime, launched forward and in reverse once: compiled, sized, allocated."""
+    """Build a workload under a fresh runtime, launch it forward and in reverse once, and return its program."""
     start(arch)
     program = WORKLOADS[workload].build(size)
     program.forward()
@@ -94,7 +94,7 @@ def repeated(call: Callable[[], Any], times: int = BATCH) -> None:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Return the duration of one call and of everything that it started."""
+    """Return the duration of one call, including the device work that the call started."""
     begin = time.perf_counter()
     call()
     sg.sync()
@@ -102,7 +102,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def median_ratio(numerator: Callable[[], Any], denominator: Callable[[], Any], budget: float = 1.5) -> float:
-    """Return the median over pairs of calls of the ratio of their durations.
+    """Return the median of the ratio of the durations of two functions, over interleaved pairs of calls.
 
     At least five pairs run, for about `budget` seconds. Both calls of a pair run one right after the other, so a slow
     phase of the machine divides out.

@@ -19,7 +19,7 @@ import stackgrad as sg
 
 @dataclass(frozen=True)
 class Program:
-    """Represent a workload in memory.
+    """Represent a workload with allocated fields: its kernels, inputs, outputs, and functions that launch it.
 
     Attributes:
         kernels: the kernels that it launches.
@@ -42,7 +42,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Workload:
-    """Represent a named workload.
+    """Represent a workload before allocation: its name, its sizes, and the function that builds its program.
 
     Attributes:
         name: its name.
@@ -55,7 +55,7 @@ class Workload:
     sizes: Mapping[str, tuple[int, ...]]
 
     def build(self, size: str) -> Program:
-        """Return the program in this size, under the present runtime."""
+        """Allocate the fields for the named size in the current runtime, and return the program."""
         return self.make(*self.sizes[size])
 
 
@@ -66,7 +66,7 @@ Maker = Callable[..., Program]
 
 
 def workload(small: tuple[int, ...], full: tuple[int, ...]) -> Callable[[Maker], Maker]:
-    """Enter a function in WORKLOADS under its name."""
+    """Return a decorator that registers a function in WORKLOADS, under its name and with two named sizes."""
 
     def enter(make: Maker) -> Maker:
         WORKLOADS[make.__name__] = Workload(make.__name__, make, {"small": small, "full": full})
@@ -82,7 +82,7 @@ def of_kernel(
     *args: Any,
     bound: sg.Field | None = None,
 ) -> Program:
-    """Return the program that launches one kernel with these arguments."""
+    """Return a Program that launches one kernel and its gradient on the given arguments."""
 
     def reverse() -> None:
         for field in outputs:
@@ -93,7 +93,7 @@ def of_kernel(
 
 
 def real(shape: Any, values: np.ndarray | None = None) -> sg.Field:
-    """Return a field with a gradient, filled if values are given."""
+    """Return a real field with a gradient, filled with `values` if they are given."""
     field = sg.field(sg.f32, shape, needs_grad=True)
     if values is not None:
         field.from_numpy(values.astype(np.float32))
@@ -112,7 +112,7 @@ def whole(values: np.ndarray) -> sg.Field:
 
 @workload(small=(), full=())
 def empty() -> Program:
-    """Return a kernel without statement, argument and field: the cost of a launch itself. It has no gradient."""
+    """Return a program whose kernel is empty, which measures the cost of a launch. It has no gradient."""
 
     @sg.kernel
     def empty() -> None:
@@ -123,7 +123,7 @@ def empty() -> Program:
 
 @workload(small=(), full=())
 def one_scalar() -> Program:
-    """Return y = a x with a scalar argument."""
+    """Return a program that computes y = a x, with the scalar argument a."""
     x, y = real(1, np.array([0.5])), real(1)
 
     @sg.kernel
@@ -136,7 +136,7 @@ def one_scalar() -> Program:
 
 @workload(small=(4,), full=(4,))
 def three_fields(n: int) -> Program:
-    """Return z = x y, element by element."""
+    """Return a program that computes z = x y, element by element."""
     rng = np.random.default_rng(1)
     x, y, z = real(n, rng.uniform(-1, 1, n)), real(n, rng.uniform(-1, 1, n)), real(n)
 
@@ -150,7 +150,7 @@ def three_fields(n: int) -> Program:
 
 @workload(small=(4, 3), full=(4, 3))
 def tiny_loop(n: int, trips: int) -> Program:
-    """Return the sine recurrence over a few elements.
+    """Return a program that runs the sine recurrence over a few elements.
 
     Its gradient has an adstack, whose depth is counted once and then known.
     """
@@ -162,7 +162,10 @@ def tiny_loop(n: int, trips: int) -> Program:
 
 @workload(small=(64, 8), full=(1 << 17, 64))
 def sin_recurrence(n: int, trips: int) -> Program:
-    """Return v = 0.95 sin v + 0.01, repeated as often as a field says: one value is saved per step."""
+    """Return a program that repeats v = 0.95 sin v + 0.01; the trip count is read from a field.
+
+    The gradient saves one value per step.
+    """
     x, y, bound = real(n, np.random.default_rng(2).uniform(-1, 1, n)), real(n), whole(np.array(trips))
 
     @sg.kernel
@@ -178,7 +181,10 @@ def sin_recurrence(n: int, trips: int) -> Program:
 
 @workload(small=(96, 3, 4), full=(1 << 17, 9, 12))
 def gated_nested(n: int, outer: int, inner: int) -> Program:
-    """Return two nested loops with three carried values behind a gate that one element in thirteen passes."""
+    """Return a program with two nested loops behind a gate that one of 13 elements passes.
+
+    The loops carry three values from trip to trip.
+    """
     rng = np.random.default_rng(3)
     x, y = real((n, 3), rng.uniform(-1, 1, (n, 3))), real(n)
     gate, rows, columns = whole(np.arange(n) % 13 == 5), whole(np.array(outer)), whole(rng.integers(1, inner + 1, n))
@@ -204,7 +210,7 @@ def gated_nested(n: int, outer: int, inner: int) -> Program:
 
 @workload(small=(48, 3), full=(1 << 16, 16))
 def csr_gather(n: int, degree: int) -> Program:
-    """Return a sparse matrix times sin x, with rows of 0 to 2 * degree entries.
+    """Return a program that multiplies a sparse matrix by sin x; its rows have 0 to 2 * degree entries.
 
     It loads through indices, and its gradient adds with scattered atomics.
     """
@@ -227,7 +233,10 @@ def csr_gather(n: int, degree: int) -> Program:
 
 @workload(small=(24,), full=(1024,))
 def triangular(n: int) -> Program:
-    """Return y[i] from x[0..i], by a recurrence that is not linear: i values are saved in row i."""
+    """Return a program that computes y[i] from x[0..i] by a nonlinear recurrence.
+
+    The gradient saves i values in row i.
+    """
     x, y = real(n, np.random.default_rng(5).uniform(0.2, 0.9, n)), real(n)
 
     @sg.kernel
@@ -243,7 +252,7 @@ def triangular(n: int) -> Program:
 
 @workload(small=(16, 20), full=(1 << 15, 64))
 def ring_buffer(n: int, trips: int) -> Program:
-    """Return sixteen carried values in a local vector indexed by the step.
+    """Return a program whose loop keeps sixteen values in a local vector that is indexed by the step number.
 
     Each step reads three elements and overwrites one.
     """
@@ -265,7 +274,7 @@ def ring_buffer(n: int, trips: int) -> Program:
 
 @workload(small=(16, 5, 3), full=(1 << 16, 16, 8))
 def invariant_nested(n: int, outer: int, inner: int) -> Program:
-    """Return a value made in an outer while loop and read in an inner loop: nothing need be saved."""
+    """Return a program in which an inner loop reads a value of an outer while loop. The gradient saves nothing."""
     rng = np.random.default_rng(9)
     x, y, a = real(n, rng.uniform(0.1, 0.9, n)), real(n), real(outer, rng.uniform(0.1, 0.9, outer))
     rows = whole(np.array(outer))
@@ -290,7 +299,7 @@ def invariant_nested(n: int, outer: int, inner: int) -> Program:
 
 @workload(small=(3, 6), full=(24, 64))
 def walker(boxes: int, steps: int) -> Program:
-    """Return a strip of boxes of masses and springs that falls onto the ground, step by step, under a tape."""
+    """Return a program that simulates, under a tape, a strip of masses and springs that falls onto the ground."""
     points, springs = _strip(boxes)
     n, m, shape = len(points), len(springs), (steps + 1, len(points))
     graph = tuple(whole(a) for a in _neighbors(n, springs))
@@ -356,7 +365,7 @@ def _step(state: tuple[sg.Field, ...], springs: tuple[sg.Field, ...], graph: tup
 
 
 def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Return two rows of masses a tenth apart: positions (n, 2), and the springs as pairs of masses."""
+    """Return the positions (n, 2) of two rows of masses that are 0.1 apart, and the springs as pairs of masses."""
     row = boxes + 1
     points = np.array([(0.1 * k, 0.1 * level) for level in (0, 1) for k in range(row)])
     springs = [(k, row + k) for k in range(row)]
@@ -366,7 +375,7 @@ def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
 
 
 def _neighbors(count: int, springs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the neighbors of each mass.
+    """Return, as three arrays, the masses that springs join to each mass.
 
     These are row starts (count + 1), and for each end of each spring the mass at its other end and the spring's number.
     """

@@ -1,4 +1,4 @@
-"""This package holds what all code generators share.
+"""This package contains the parts that all code generators share: types, argument block, scalar operations, checks.
 
 Types, the argument block, targets, scalar operations and checks.
 """

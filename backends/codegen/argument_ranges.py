@@ -1,4 +1,4 @@
-"""This module finds code that is shorter because arguments are known to be small: sin and cos on GPUs (real_ranges.py).
+"""This module finds where the arguments of sin and cos are known to be small, so that GPUs can use shorter code.
 
 Values on whose last bit control depends are left alone: a kernel, its gradient and its counting kernel would know
 different intervals of them, and must agree.
@@ -26,7 +26,7 @@ APART = 48
 
 
 def ranges_of(m: ModuleState, task: int) -> RealRanges:
-    """Return the intervals of a task's values; they are empty where nothing needs them."""
+    """Return the intervals of a task's real values, or none if no operation of the task needs them."""
     if task not in m.ranges:
         differs = m.target.lean and not m.options.precise and not m.options.debug
         m.ranges[task] = real_ranges(m.kernel.tasks[task]) if differs and _asks(m.kernel.tasks[task]) else RealRanges()
@@ -39,25 +39,28 @@ def _asks(task: Task) -> bool:
 
 
 def reach_of(e: TaskEmitter, stmt: n.Op) -> float:
-    """Return the largest magnitude of the argument of an operation, in the trips being written."""
+    """Return the largest possible magnitude of an operation's argument in the trips for which code is being emitted."""
     return _reach(e, stmt, e.flow.usual) if e.m.target.lean else math.inf
 
 
 def _reach(e: TaskEmitter, stmt: n.Op, usual: bool) -> float:
-    """Return the largest magnitude of the argument of an operation; `usual` is True for the code of usual trips."""
+    """Return the largest possible magnitude of an operation's argument, on request (`usual`) in usual trips only.
+
+    A usual trip is any but the first of an innermost loop; for loops that pop history see real_ranges.py.
+    """
     if stmt.op not in LEAN or stmt.result.type == f64 or stmt.result in e.m.exact:
         return math.inf
     return ranges_of(e.m, e.task).reach(stmt.args[0], usual)
 
 
 def needs_library(e: TaskEmitter, loop: n.For | n.While) -> bool:
-    """Return True if the trips being written compare arguments, because the library computes large ones."""
+    """Return True if a loop contains a sin or cos whose argument may be so large that the math library is needed."""
     inside = (s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN)
     return any(form_within(s.op, _reach(e, s, e.flow.usual)) is None for s in inside)
 
 
 def is_code_shorter(e: TaskEmitter, loop: n.For | n.While) -> bool:
-    """Return True if code of usual trips of a loop is shorter than code of any trip."""
+    """Return True if code for usual trips of a loop, mostly all but the first, is shorter than for any trip."""
     inside = [s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN]
     return is_innermost(loop) and any(
         form_within(s.op, _reach(e, s, True)) != form_within(s.op, _reach(e, s, False)) for s in inside
@@ -65,6 +68,6 @@ def is_code_shorter(e: TaskEmitter, loop: n.For | n.While) -> bool:
 
 
 def first_is_apart(e: TaskEmitter, loop: n.For) -> bool:
-    """Return True if the first trip of a loop is written apart, so that shorter code serves all others."""
+    """Return True if the first trip of a loop is emitted separately, so that all later trips use shorter code."""
     small = sum(1 for _ in walk(loop.body)) <= APART
     return e.m.target.lean and small and not pops_history(loop) and is_code_shorter(e, loop)

@@ -25,7 +25,7 @@ _ORDER: dict[str, Callable[[int, int], bool]] = {
 
 
 def _among(scope: str) -> str:
-    """Return the scope of an atomic instruction as LLVM IR writes it."""
+    """Return the `syncscope` text of an atomic instruction in LLVM IR; it is empty for an empty scope."""
     return f'syncscope("{scope}") ' if scope else ""
 
 
@@ -35,7 +35,7 @@ def _number(x: LLVMValue) -> int | None:
 
 
 def _truth(t: Type) -> Type:
-    """Return the type of the result of comparing two values of the type `t`."""
+    """Return the type of a comparison of two values of type `t`: i1, or a vector of i1."""
     return VectorType(I1, t.count) if isinstance(t, VectorType) else I1
 
 
@@ -126,7 +126,7 @@ class IRBuilder:
         return LLVMValue(t, ref)
 
     def _pure(self, t: Type, instruction: str) -> LLVMValue:
-        """Return the result of an instruction without effects, which is appended unless the block has it already."""
+        """Return the result of a pure instruction; an equal instruction in the same block is reused."""
         known = self.block.known
         made = known.get(instruction)
         if made is None:
@@ -214,7 +214,7 @@ class IRBuilder:
         return self._value(PTR, f"alloca {t.text}" if count == 1 else f"alloca [{count} x {t.text}]")
 
     def load(self, place: LLVMValue, t: Type, align: int = 0, constant: bool = False) -> LLVMValue:
-        """Return what memory holds at an address.
+        """Emit a load of a value of type `t` from an address and return the value.
 
         Args:
             place: Address to read.
@@ -235,13 +235,13 @@ class IRBuilder:
         return self._pure(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
 
     def atomic_rmw(self, op: str, place: LLVMValue, value: LLVMValue, ordering: str, scope: str = "") -> LLVMValue:
-        """Change memory atomically and return the old value; `scope` is that of `Target`."""
+        """Emit an atomic read-modify-write and return the old value; `scope` is a scope of atomics of `Target`."""
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {_among(scope)}{ordering}")
 
     def cmpxchg(
         self, place: LLVMValue, expected: LLVMValue, new: LLVMValue, ordering: str, scope: str = ""
     ) -> tuple[LLVMValue, LLVMValue]:
-        """Replace the value at an address atomically if it equals the expected value; `scope` is that of `Target`.
+        """Emit an atomic compare-and-exchange. Return the old value and the condition that the exchange was done.
 
         Returns:
             (old content, condition 'it was as expected and is replaced').
@@ -269,7 +269,7 @@ class IRBuilder:
         return self._pure(t, f"shufflevector {x}, {x.type.text} poison, {chosen}")
 
     def geps(self, base: LLVMValue, places: LLVMValue, element: Type) -> LLVMValue:
-        """Return the addresses of elements by their signed numbers, one in each lane.
+        """Return a vector with the address of one element per lane, for signed element numbers.
 
         Args:
             base: One address for all lanes, or one address in each lane.
@@ -334,7 +334,7 @@ class IRBuilder:
 
     @contextmanager
     def if_then(self, cond: LLVMValue) -> Iterator[None]:
-        """Make what is emitted inside the `with` run only where the condition holds."""
+        """Emit the instructions of the `with` block under a condition: they run only if it is true."""
         then, done = self.function.append_basic_block("if"), self.function.append_basic_block("endif")
         self.cbranch(cond, then, done)
         self.position_at_end(then)

@@ -1,4 +1,4 @@
-"""This module decides which index checks code makes, for the module and the emitters of both generators."""
+"""This module decides which index checks are emitted, for a module and for the emitters of both code generators."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Deferred = list[tuple[ir.LLVMValue, Callable[[], object]]]
 
 
 class TaskChecks:
-    """Represent the index checks of the tasks of a module; each task is analyzed once."""
+    """Decide and cache which index checks the tasks of a module need; each task is analyzed once."""
 
     def __init__(self, options: Options, hoist: bool) -> None:
-        """Keep the options; `hoist` says that checks of serial loops may stand before the loop."""
+        """Store the options; `hoist` allows the checks of a serial loop to run once before the loop."""
         self._options, self._hoist = options, hoist
         self._known: dict[tuple[int, bool], IndexChecks] = {}
 
     def of(self, task: Task, learns: bool = True) -> IndexChecks:
-        """Return what code of this task compares; debug builds compare every index where the access stands.
+        """Return the index checks that the code of a task must contain. Debug builds check every index.
 
         Args:
             task: Task that code is written for.
@@ -39,18 +39,18 @@ class TaskChecks:
 
 
 class CheckedEmitter:
-    """Represent what an emitter knows about the index checks of the task being written."""
+    """Tell an emitter which index checks the current task needs; both code generators inherit this class."""
 
     checks: IndexChecks
     deferred: Deferred | None = None
     """Ends of the launch that are put off; None where they are emitted at once."""
 
     def checked_axes(self, stmt: passes.Checked) -> Collection[int]:
-        """Return the axes of an access whose index is compared with the extent where the access stands."""
+        """Return the axes of an access whose index is compared with the extent right before the access."""
         return self.checks.of(stmt)
 
     def checks_before(self, loop: For) -> Sequence[LoopCheck]:
-        """Return what is compared before the first trip of a loop."""
+        """Return the index checks that are emitted before the first trip of a loop, instead of in each trip."""
         return self.checks.before(loop)
 
     def checks_element(self, stmt: GetElement | SetElement) -> bool:

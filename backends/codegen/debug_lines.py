@@ -1,4 +1,4 @@
-"""This module puts lines of the user's program into LLVM IR, so that debuggers and profilers map machine code to them.
+"""This module adds debug information to LLVM IR, which maps machine code to the lines of the user's program.
 
 Each function of a kernel has a subprogram, and each instruction the place of the statement that it was made for.
 Invariant: in a module with lines, every instruction of a function with a subprogram has a place, as LLVM demands of
@@ -19,7 +19,7 @@ _FIRST = 1
 
 
 class DebugLines(ir.Lines):
-    """Represent the metadata nodes of one module: they are numbered in order, and each text has one node."""
+    """Represent the debug metadata nodes of one module: each text has one numbered node."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -36,7 +36,7 @@ class DebugLines(ir.Lines):
         self._type = self._node(f"!DISubroutineType(types: !{self._node('!{}')})")
 
     def enter(self, function: ir.LLVMFunction, task: int | None) -> None:
-        """Give a subprogram to a function of a task, or of the kernel if `task` is None."""
+        """Attach a DISubprogram to the function of a task, or of the whole kernel if `task` is None."""
         span = self._head(task)
         title = self.kernel.name if task is None else f"{self.kernel.name}, task {task}"
         file = self._file(span)
@@ -50,7 +50,7 @@ class DebugLines(ir.Lines):
         self.at(function, 0)
 
     def at(self, function: ir.LLVMFunction, loc: int) -> None:
-        """Assign what is appended to the function from here on to the location `loc` of the kernel; 0 means none."""
+        """Set the source location of all instructions appended to the function from now on; 0 means none."""
         if function in self._scopes:
             known = self._places.get((function, loc))
             if known is None:
@@ -58,14 +58,14 @@ class DebugLines(ir.Lines):
             function.mark = known
 
     def text(self) -> str:
-        """Return the named nodes, then all nodes in order."""
+        """Return the debug metadata as text: the named nodes, then the numbered nodes in order."""
         flags = [self._node(f'!{{i32 {merge}, !"{name}", i32 {number}}}') for merge, name, number in _FLAGS]
         lines = [f"!{number} = {text}" for text, number in self._nodes.items()]
         listed = ", ".join(f"!{number}" for number in flags)
         return "\n".join([f"!llvm.dbg.cu = !{{!{self._unit}}}", f"!llvm.module.flags = !{{{listed}}}", *lines, ""])
 
     def _head(self, task: int | None) -> Span:
-        """Return the place where a function begins: the loop of its task."""
+        """Return the source span of a function: the loop of its task, or the kernel's first span if `task` is None."""
         if task is None:
             return self._first
         node = self.kernel.tasks[task]
@@ -95,7 +95,7 @@ _FLAGS = ((2, "Debug Info Version", 3), (7, "Dwarf Version", 4))
 
 
 def _quoted(text: str) -> str:
-    """Return a string of LLVM IR: bytes that are not plain characters are written as hexadecimal numbers."""
+    """Return text as a string literal of LLVM IR; bytes that are not printable are written in hexadecimal."""
     plain = text.strip('"')
     return (
         '"'

@@ -1,4 +1,4 @@
-"""This module holds the state of code generation: of a module, and of straight-line arithmetic.
+"""This module holds the state of code generation: ModuleState for a module, ArithEmitter for straight-line code.
 
 Rows of OPS see only an `ArithEmitter`: a builder and the module. They are free of control flow, so they work on scalars
 and on vectors. Rows of statements see an `Emitter` (llvm/emit.py, spirv/emit.py).
@@ -34,7 +34,7 @@ PURE = ("nounwind", "willreturn", "memory(none)")
 
 @dataclass(frozen=True)
 class Site:
-    """Represent a place that can report an error or print: it holds what the host needs to word the message.
+    """Represent a source location that can report an error or print, with the data for the message's text.
 
     Attributes:
         kind: Kind of the error, such as `index` or `overflow`, or `print`.
@@ -51,7 +51,7 @@ class Site:
 
 @dataclass
 class ModuleState:
-    """Represent what all functions of a module share.
+    """Represent the state that the emitters of all functions of one LLVM module share.
 
     Attributes:
         kernel: Kernel that the module is generated for.
@@ -92,7 +92,7 @@ class ModuleState:
             self.module.lines = DebugLines(self.kernel)
 
     def sharing(self, task: int) -> Sharing:
-        """Return how a parallel task behaves under the threads of a launch."""
+        """Return how the threads of a launch share a parallel task: its atomic updates and whether threads pay."""
         if task not in self._sharing:
             found = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
             alone = self.options.deterministic and is_order_visible(self.kernel.tasks[task], found.plain)
@@ -100,7 +100,7 @@ class ModuleState:
         return self._sharing[task]
 
     def written(self, task: int) -> frozenset[str]:
-        """Return the names of memory that a task writes."""
+        """Return the names of the arrays and temporaries that a task writes."""
         if task not in self._written:
             # Two names never stand for one memory, because launches refuse that.
             inside = walk_task(self.kernel.tasks[task])
@@ -108,7 +108,7 @@ class ModuleState:
         return self._written[task]
 
     def is_atomic(self, task: int, array: str) -> bool:
-        """Return True if updates of an array must be atomic: iterations run at once and may meet in an element."""
+        """Return True if updates of an array must be atomic, because parallel iterations may update one element."""
         if not self.kernel.tasks[task].is_parallel:
             return False
         if self.target.concurrent:
@@ -119,7 +119,7 @@ class ModuleState:
 
     @cached_property
     def deciding(self) -> frozenset[Value]:
-        """Return the values that branching code must compute by the same instructions as masked code.
+        """Return the values that branching code and masked code must compute bit for bit alike.
 
         Control depends on their last bit, and a kernel, its gradient and its counting kernel may each run as branching
         or as masked code. Without lanes there is only one kind of code, and the set is empty.
@@ -128,7 +128,7 @@ class ModuleState:
         return frozenset() if alone else decisive_values(self.kernel)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
-        """Enter a place in the site table and return its number.
+        """Add an error or print site to the site table and return its number.
 
         Args:
             kind: Kind of the error, or `print`.
@@ -171,7 +171,7 @@ class ModuleState:
 
 
 class ArithEmitter:
-    """Represent straight-line arithmetic: a builder `b` and the module `m`.
+    """Emit straight-line arithmetic with the builder `b` into the module `m`.
 
     Attributes:
         active: The lanes of vectors whose results count; None means all of them.

@@ -1,4 +1,4 @@
-"""This module plans scans, which find before the body of a task runs which iterations have work, and how much.
+"""This module plans scans: code before a task's body that finds which iterations have work, and how much.
 
 A task is gated if all its effects stand in ifs of one condition, the gate, on one side, and these are worth a scan. Its
 trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow from light statements
@@ -31,7 +31,7 @@ WORTH = 40
 
 @dataclass(frozen=True)
 class Gate:
-    """Represent a gate.
+    """Represent a gate: the condition and the value of it that lets an iteration pass.
 
     Attributes:
         cond: Condition of the gate.
@@ -42,13 +42,13 @@ class Gate:
     opens: bool
 
     def guards(self, stmt: Stmt) -> bool:
-        """Return True if a statement has effects where the gate is open, and none where it is closed."""
+        """Return True if a statement is an if that has effects only where the gate lets the iteration pass."""
         if not isinstance(stmt, n.If) or stmt.cond != self.cond or _is_silent(stmt):
             return False
         return all(map(_is_silent, stmt.orelse if self.opens else stmt.then))
 
     def inside(self, stmt: Stmt) -> Block:
-        """Return the statements that run in place of a statement where the gate is open."""
+        """Return the statements that remain of a statement where the gate is open: an if becomes its branch."""
         if not isinstance(stmt, n.If) or not self.guards(stmt):
             return (stmt,)
         return stmt.then if self.opens else stmt.orelse
@@ -80,12 +80,12 @@ class ScanPlan:
 
     @property
     def flat(self) -> Task:
-        """Return the task without its gate; a narrower mask after `before` takes the place of the gate."""
+        """Return the task with the ifs of the gate replaced by their contents, for code that masks out closed lanes."""
         return replace(self.task, body=(*self.before, *self.after))
 
 
 def selection(task: Task, linear: bool) -> ScanPlan | None:
-    """Return the scan that suits a task, with its gate and trip counts; None if no scan is possible or worth its cost.
+    """Return the scan plan of a task, or None if the task has neither a gate nor loops that a scan is worth.
 
     Args:
         task: Task whose exits are lowered.
@@ -134,7 +134,7 @@ def _gate(task: Task, u: Uniformity) -> tuple[Gate, Block] | None:
 
 
 def _astray(task: Task, gate: Gate, deciding: Block) -> list[n.Load]:
-    """Return the loads outside of a gate that do not decide it and whose index may be outside.
+    """Return the loads that run even if the gate is closed, do not decide the gate, and whose index may be outside.
 
     An iteration whose gate is closed runs them, so such a load may end the launch although nobody uses its value. A
     scan that runs the load too, which costs a comparison, loses no error; it can run only loads ahead of the gate.
@@ -160,7 +160,7 @@ def _is_heavy(ifs: Sequence[Stmt]) -> bool:
 
 
 def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
-    """Return the body in front of the gate's first if, and the rest of the body with the gate open.
+    """Split a task's body: return the statements before the gate, and the rest with the gate's ifs unwrapped.
 
     In the rest, the contents of the gate's ifs stand in place of these ifs.
     """
@@ -174,7 +174,7 @@ def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
 
 
 def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
-    """Return loops at the top of the body whose trip counts can be found ahead, and the statements that find them.
+    """Return the loops at the top level whose trip counts a scan can compute, and the statements that do so.
 
     Only loops whose bounds differ by data count.
     """
@@ -199,7 +199,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
 
 
 def _slice(block: Block, values: Iterable[Value]) -> Block | None:
-    """Return the statements of a block that the values depend on, in order; None if a scan may not run all of them."""
+    """Return the statements of a block on which some values depend, or None if a scan must not run them all."""
     wanted: set[Value] = set(values)
     names: set[str] = set()
     taken: list[Stmt] = []
@@ -227,13 +227,13 @@ def _defines(stmt: Stmt, wanted: set[Value], names: set[str]) -> bool:
 
 
 def _depends_on_data(statements: Block, u: Uniformity) -> bool:
-    """Return True if something in the statements differs by lane, other than by the index."""
+    """Return True if the statements contain a draw or a load that differs between the lanes of a block."""
     inside = walk(statements)
     # What differs by the index alone is nearly the same for neighbors, so a block of neighbors wastes little.
     return any(isinstance(s, n.Random) or isinstance(s, n.Load) and not u.is_uniform(s.result) for s in inside)
 
 
 def gate_of(task: Task) -> ScanPlan | None:
-    """Return the scan of a task whose whole work lies behind one gate, or None for other tasks."""
+    """Return the scan plan of a parallel task that has a gate, or None for other tasks."""
     found = selection(task, linear=True) if task.is_parallel else None
     return found if found is not None and found.gate is not None else None

@@ -23,7 +23,7 @@ TrapIf = Callable[[ir.LLVMValue, int, ir.LLVMValue, ir.LLVMValue], None]
 
 
 def is_outside(b: Any, index: ir.LLVMValue, extent: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that an index, or each lane of a vector of indices, is none of 0, 1, ... extent - 1.
+    """Return the condition that an index is negative or at least the extent, per lane for vectors.
 
     Args:
         b: Builder of either generator.
@@ -35,7 +35,7 @@ def is_outside(b: Any, index: ir.LLVMValue, extent: ir.LLVMValue) -> ir.LLVMValu
 
 
 def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]], None]) -> None:
-    """Emit compare(axes) for the axes of an access that are not proved to be inside.
+    """Emit `compare(axes)` for those axes of an access whose index is not proved to be inside of the array.
 
     Comparisons that extents and arguments can make needless stand behind one condition for the whole function.
 
@@ -57,7 +57,7 @@ def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]
 def check_indices(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """End the launch where an index of an access is outside its axis.
+    """Emit comparisons of an access's indices with the extents, which end the launch if an index is outside.
 
     Args:
         e: Emitter of either generator.
@@ -84,7 +84,7 @@ def check_indices(
 def _put_off(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Compare without a branch, so that accesses stay in flight together; the end of the launch is put off."""
+    """Emit comparisons without branches and defer the end of the launch. Return the condition 'index is outside'."""
     found: ir.LLVMValue | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]
@@ -100,7 +100,7 @@ def _put_off(
 def check_number(
     e: TaskEmitter, stmt: Checked, number: ir.LLVMValue, extents: list[ir.LLVMValue]
 ) -> ir.LLVMValue | None:
-    """Check an element whose row-major number is that of the iteration: only the first axis may be too short.
+    """Emit the check of an access whose row-major element number equals the iteration number.
 
     Args:
         e: Emitter of the function.
@@ -127,7 +127,7 @@ def check_number(
 
 
 def end_deferred(e: Any, ends: Deferred) -> None:
-    """Emit the ends of the launch that were put off, behind one branch for all of them."""
+    """Emit one branch for all deferred index errors; inside it, the first error that occurred ends the launch."""
     if not ends:
         return
     (some, _), *others = ends
@@ -139,7 +139,7 @@ def end_deferred(e: Any, ends: Deferred) -> None:
 
 
 def limit_of(e: Any, stmt: n.Within) -> ir.LLVMValue:
-    """Return the extent of a `within` in 64 bits for each lane, with 0 in place of a negative extent."""
+    """Return the extent operand of a `within` as a 64-bit integer, with 0 in place of a negative extent."""
     return not_negative(e, e.index(stmt.extent))
 
 
@@ -151,7 +151,7 @@ def not_negative(e: Any, number: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def extent_before(e: Any, check: LoopCheck) -> ir.LLVMValue:
-    """Return the extent that the indices of a loop are compared with before the loop runs."""
+    """Return the extent with which the check before a loop compares the first and last index."""
     if check.extent is not None:
         return not_negative(e, value_of(e, check.extent))
     assert not isinstance(check.stmt, n.Within)
@@ -159,7 +159,7 @@ def extent_before(e: Any, check: LoopCheck) -> ir.LLVMValue:
 
 
 def check_before_loop(e: TaskEmitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """End the launch if the first or the last trip of a loop would have an index outside its axis.
+    """Emit checks before a loop that end the launch if the first or the last trip has an index outside its axis.
 
     The index is linear in the trip, so the indices of all trips lie between these two.
     """

@@ -1,4 +1,4 @@
-"""This module emits code for affine forms over what is known at the builder's place: arguments, extents and values.
+"""This module emits the values of affine forms of indices in terms of arguments, extents and IR values.
 
 Rows of both generators call these functions with their own emitters; all emitters have the methods that are used.
 """
@@ -15,7 +15,7 @@ from .types import I64, const, memory_type
 
 
 def value_of(e: Any, form: Affine) -> ir.LLVMValue:
-    """Return a form in 64 bits, a vector if one of its symbols is a vector; its low bits are right in any type."""
+    """Emit the value of an affine form as a 64-bit integer, or as a vector if one of its symbols is a vector."""
     total: ir.LLVMValue = const(I64, form.constant)
     for symbol, factor in form.terms:
         number = e.index(symbol) if isinstance(symbol, Value) else _fixed(e, symbol)
@@ -42,7 +42,7 @@ def extent_of(e: Any, array: str, axis: int) -> ir.LLVMValue:
 
 
 def _fixed(e: Any, symbol: Any) -> ir.LLVMValue:
-    """Return an argument or an extent in 64 bits."""
+    """Return a scalar argument or an extent of an array, named by `symbol`, as a 64-bit integer."""
     kind, name, *axis = symbol
     if kind == "shape":
         return extent_of(e, name, int(*axis))

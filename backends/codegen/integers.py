@@ -38,7 +38,7 @@ def bit_not(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _to_i32(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return a count as i32; the counts of an i8 fit an i8 even unsigned."""
+    """Return a bit count of type `t` converted to i32."""
     word = like(x.type, I32)
     if t.bits == 32:
         return x
@@ -72,7 +72,7 @@ def shift(name: str) -> Callable[..., ir.LLVMValue]:
 
 
 def extremum(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the table entry for min or max, which compares by the sign of the type."""
+    """Return the table entry of integer min or max, which compares signed or unsigned as the type says."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(("s" if t.is_signed else "u") + name, x, y)
@@ -81,7 +81,7 @@ def extremum(name: str) -> Callable[..., ir.LLVMValue]:
 
 
 def _safe_divisor(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (condition 'y is 0', a divisor that cannot fault)."""
+    """Return (condition 'y is 0', y replaced by 1 where the division by y would fault)."""
     zero = e.b.icmp_unsigned("==", y, e.const(y, 0))
     bad = zero
     if t.is_signed:
@@ -135,7 +135,7 @@ def _constant_power(e: ArithEmitter, x: ir.LLVMValue, exponent: int) -> ir.LLVMV
 
 
 def _power_body(e: ArithEmitter, t: Scalar, function: ir.LLVMFunction) -> None:
-    """Write a loop over the bits of the exponent; all lanes of a vector run as long as the longest."""
+    """Emit the body of the power function: a loop over the exponent's bits, until the last lane is done."""
     b = e.b
     base, exponent = function.args
     start = b.block

@@ -1,4 +1,4 @@
-"""This module represents LLVM IR as text that is written once: types, values, blocks, functions and the module.
+"""This module builds LLVM IR as text: classes for types, values, blocks, functions and modules.
 
 An instruction exists only as its line of text; later code needs only its type and its name. Compilation is thus one
 pass of string formatting, and LLVM's parser and verifier judge the whole. The builder (builder.py) appends lines; a
@@ -127,7 +127,7 @@ class Phi(LLVMValue):
         self.incoming: list[str] = []
 
     def add_incoming(self, value: LLVMValue, block: BasicBlock) -> None:
-        """Give the phi the value `value` where its block is entered from `block`."""
+        """Add an incoming edge to the phi: it has the value `value` if control comes from `block`."""
         self.incoming.append(f"[{value.ref}, {block.ref}]")
 
     def line(self) -> str:
@@ -136,7 +136,7 @@ class Phi(LLVMValue):
 
 
 class BasicBlock:
-    """Represent a basic block.
+    """Represent a basic block under construction: phis, instructions, terminator.
 
     Attributes:
         function: Function that the block belongs to.
@@ -228,13 +228,13 @@ class LLVMFunction(LLVMValue):
 
 
 class Lines:
-    """Map instructions to lines of the user's program; this base class knows no lines (see debug_lines.py)."""
+    """Emit debug information for the functions of a module; this base class emits none (see debug_lines.py)."""
 
     def enter(self, function: LLVMFunction, task: int | None) -> None:
-        """Prepare for writing a function of a task, or of the kernel if `task` is None."""
+        """Start debug information for a function of a task, or of the kernel if `task` is None."""
 
     def at(self, function: LLVMFunction, loc: int) -> None:
-        """Assign what is appended to the function from here on to the location `loc` of the kernel; 0 means none."""
+        """Set the source location of all instructions appended to the function from now on; 0 means none."""
 
     def text(self) -> str:
         """Return the text that the module ends with."""
@@ -267,7 +267,7 @@ class LLVMModule:
         return f"!llvm.loop !{own}"
 
     def variable(self, name: str, t: Type) -> LLVMValue:
-        """Return the address of a new variable of the module, which is 0 when the code is loaded."""
+        """Define a new global variable, initialized to 0, and return its address."""
         self.variables.append(f'@"{name}" = internal global {t.text} 0\n')
         return LLVMValue(PTR, f'@"{name}"')
 

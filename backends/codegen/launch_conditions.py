@@ -1,4 +1,4 @@
-"""This module emits launch conditions: whether a launch needs index checks, computed once for each function."""
+"""This module emits launch conditions, which decide once per function call whether index checks are needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def needs_comparisons(e: Any) -> ir.LLVMValue:
 
 
 def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
-    """Write a task; a brief task without adstacks twice, the second time without comparisons that launches decide.
+    """Emit a task; if it is short and without adstacks, emit it twice, with and without index checks.
+
+    The second version has no comparisons that a launch condition makes unnecessary, and runs if this condition holds.
 
     The condition is the same for all iterations, but a branch on it in every iteration costs as much as it saves, and
     keeps their accesses apart.

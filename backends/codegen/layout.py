@@ -1,4 +1,4 @@
-"""This module lays out the argument block: one run of 8-byte words through which a launch passes all its data.
+"""This module lays out the argument block: an array of 8-byte words that holds all data of a launch.
 
 The generator reads slots at the byte offsets that this module assigns, and the launcher writes them there; neither
 knows another number. The slots are: error record, status, draws, addresses of the print callback, of the callback that
@@ -34,7 +34,7 @@ DECLINED = 1
 
 @dataclass(frozen=True)
 class StackLayout:
-    """Represent an adstack of a task: where its numbers stand in the block, and how many bytes its slots take.
+    """Represent the layout of one adstack: its words in the argument block and the size of its slots.
 
     Attributes:
         index: Number of the stack in the kernel.
@@ -149,7 +149,7 @@ class BlockLayout:
 
 
 def lay_out(kernel: Kernel) -> BlockLayout:
-    """Assign every word of the argument block of a kernel that runs on a CPU."""
+    """Return the layout of the argument block of a kernel that runs on a CPU."""
     out, take = BlockLayout(), _SlotAllocator()
     # The pad comes first, so that it is aligned as the block is.
     out.pad_at = take(ALIGN // 8)
@@ -185,7 +185,7 @@ ENTRIES = ("bounds", "select", "listed", "packed", "task", "finish")
 
 @dataclass(frozen=True)
 class TaskState:
-    """Represent what the device keeps about a task, besides temporaries.
+    """Represent which data of a task, besides temporaries, are kept in device memory during a launch.
 
     Attributes:
         stored: The box of the task is stored.
@@ -201,7 +201,7 @@ class TaskState:
 def lay_out_for_device(
     kernel: Kernel, tasks: Mapping[int, TaskState] = MappingProxyType({}), lists: bool = True
 ) -> BlockLayout:
-    """Assign every word of the argument block, and every word of the state, of a kernel that runs on a GPU.
+    """Return the layout of the argument block and of the device memory of one launch for a GPU kernel.
 
     Args:
         kernel: Kernel that the block is made for.
@@ -233,7 +233,7 @@ def _for_host(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
 
 
 def _state(kernel: Kernel, out: BlockLayout, tasks: Mapping[int, TaskState]) -> None:
-    """Assign the words of the state, which lies in memory of the device."""
+    """Assign offsets to the data that a launch keeps in device memory: temporaries, boxes, list lengths, sums."""
     take = _SlotAllocator()
     serial = [task for task in kernel.tasks[:-1] if not task.is_parallel]
     returns = any(isinstance(s, Return) for task in serial for s in walk(task.body))
@@ -253,7 +253,7 @@ def _state(kernel: Kernel, out: BlockLayout, tasks: Mapping[int, TaskState]) -> 
 
 
 class _SlotAllocator:
-    """Allocate runs of words in the argument block, and return the byte offset of each run."""
+    """Allocate consecutive 8-byte words and return the byte offset of each allocation."""
 
     def __init__(self) -> None:
         self.used = 0
@@ -275,7 +275,7 @@ def stack_allocas(task: Task) -> Iterator[StackAlloca]:
 
 
 def _stacks(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
-    """Assign the words that describe all adstacks, their slabs and rows, and of the lists of tasks with adstacks."""
+    """Assign words to all adstacks, their slabs and rows, and to the iteration lists of tasks with adstacks."""
     for index, task in enumerate(kernel.tasks):
         for alloca in stack_allocas(task):
             slab = slab_of(alloca.dtype)
@@ -312,10 +312,10 @@ def _parameters(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
 
 
 def accessed(kernel: Kernel) -> set[str]:
-    """Return the names of memory that some statement of the kernel reads or writes."""
+    """Return the names of the arrays and temporaries that the kernel reads or writes."""
     return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, ACCESSES)}
 
 
 def written_names(kernel: Kernel) -> set[str]:
-    """Return the names of memory that some statement of the kernel writes."""
+    """Return the names of the arrays and temporaries that the kernel writes."""
     return {stmt.array for task in kernel.tasks for stmt in walk_task(task) if isinstance(stmt, ARRAY_WRITES)}

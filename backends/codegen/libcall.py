@@ -45,7 +45,10 @@ def libcall(name: str) -> Callable[..., ir.LLVMValue]:
 
 
 def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
-    """Emit a math function: a library call for scalars, inlined code for vectors and for scalars that must equal lanes.
+    """Emit a math function and return its result: a library call for scalars, inlined code for vectors.
+
+    Scalars that must equal the lanes of masked code use inlined code, too. Default code for GPUs uses shorter code of
+    its own for the functions in LEAN.
 
     Default code for GPUs uses shorter code of its own for the functions in LEAN.
     """
@@ -59,7 +62,7 @@ def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def sine_and_cosine(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Emit sine and cosine of one f32 together; to be used where `pays_together` returns True."""
+    """Emit the sine and cosine of an f32 together and return both; `pays_together` tells where this is faster."""
     return emit_sincos(e, x, e.reach, (_function(e, "sin", F32, 1), _function(e, "cos", F32, 1)))
 
 

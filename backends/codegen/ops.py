@@ -27,7 +27,7 @@ LLVM: Table[str, OpRow] = Table(
 
 
 def apply(e: ArithEmitter, name: str, types: tuple[Scalar, ...], *args: ir.LLVMValue) -> ir.LLVMValue:
-    """Emit an operation on values of these IR types and return its result.
+    """Emit the named operation on values of the given IR types and return its result.
 
     Args:
         e: Arithmetic to emit into.
@@ -104,7 +104,7 @@ def _floordiv_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue)
 
 
 def _mod_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return fmod, which is exact, moved to the sign of y; a zero remainder takes the sign of y."""
+    """Return the remainder of x / y with the sign of y, computed from fmod; a zero result has the sign of y, too."""
     b = e.b
     r = call(e, "fmod", x, y)
     zero = e.const(r, 0.0)
@@ -149,7 +149,7 @@ def _frexp_exponent(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue
 
 
 def compare(sign: str) -> OpRow:
-    """Return the table entry for a comparison; for reals an ordered one, except that `!=` is true of NaN."""
+    """Return the table entry of a comparison; a real comparison with NaN is false, except that `!=` is true."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         if t.is_real:

@@ -1,4 +1,4 @@
-"""Turn the words that compiled code prints into text, and hold the buffer through which kernels of a GPU print.
+"""Convert what compiled code prints into text, and manage the buffer through which GPU kernels print.
 
 A thread of a GPU claims room in the buffer by one atomic addition and writes a record there; the host prints all
 records when it next waits for the device. Records come in any order, so they name what orders them:
@@ -56,7 +56,7 @@ def is_printing(kernel: Kernel) -> bool:
 
 
 def text_of(stmt: n.Print, arguments: int) -> str:
-    """Return the text of a print, given the address of its 8-byte words."""
+    """Return the text that a print statement prints, given the address of its arguments (8-byte words)."""
     return printed_text(stmt.template, [_argument(stmt, arguments, place) for place in range(len(stmt.args))])
 
 
@@ -69,7 +69,7 @@ def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
 
 @dataclass(frozen=True)
 class _Record:
-    """Represent a record as it lies in the buffer.
+    """Represent one record of the print buffer: a print made by one iteration of a launch.
 
     Attributes:
         at: its first word, counted from the first record
@@ -96,7 +96,7 @@ class PrintBuffer:
     """
 
     def __init__(self, address: int, on_device: int | None = None) -> None:
-        """Empty the buffer at `address`: BYTES bytes, which the device can write; they need no initialization."""
+        """Use BYTES bytes at `address` as the buffer and set them to 0; the device must be able to write them."""
         ctypes.memset(address, 0, BYTES)
         self.address = address
         self.on_device = address if on_device is None else on_device
@@ -107,18 +107,18 @@ class PrintBuffer:
         self._claimed = 0
 
     def claim(self, kernel: Kernel, sites: Sequence[Site]) -> int:
-        """Return a number for an executable, by which its records name it."""
+        """Register an executable, and return the number by which its print records name it."""
         with self.lock:
             self._claimed += 1
             self._sites[self._claimed] = kernel.name, sites
             return self._claimed
 
     def release(self, number: int) -> None:
-        """Forget an executable that has no launch in flight and whose printed text has been fetched."""
+        """Unregister an executable. No launch of it may be in flight, and its printed text must have been read."""
         self._sites.pop(number, None)
 
     def take(self) -> PrintedText:
-        """Empty the buffer, and return what was printed and how much was lost; the caller holds the lock."""
+        """Empty the buffer and return its text and the number of lost prints; the caller holds the lock."""
         claimed, lost = int(self._words[0]), int(self._words[1])
         if not claimed and not lost:
             return NOTHING
@@ -140,11 +140,11 @@ class PrintBuffer:
             at += head >> 32
 
     def _site(self, record: _Record) -> Site:
-        """Return the site of a record."""
+        """Return the print site that a record names."""
         return self._sites[record.owner][1][record.site]
 
     def _task(self, record: _Record) -> int:
-        """Return the task of a record."""
+        """Return the index of the task that wrote a record."""
         return self._site(record).task
 
     def _text(self, record: _Record) -> str:
@@ -156,7 +156,7 @@ class PrintBuffer:
 
 @dataclass(frozen=True)
 class PrintedText:
-    """Hold the text that launches have printed.
+    """Represent the text that launches have printed, and the number of prints for which the buffer had no room.
 
     Attributes:
         lines: the text
@@ -167,7 +167,7 @@ class PrintedText:
     lost: int = 0
 
     def show(self) -> None:
-        """Print the text; raise what the stream of the user raises."""
+        """Write the text to standard output; exceptions of the user's output stream are raised."""
         if self.lines:
             print(self.lines, end="", flush=True)
         if self.lost:
@@ -180,7 +180,7 @@ Given = TypeVar("Given")
 
 
 def finish_and_collect(prints: PrintBuffer | None, finish: Callable[[], Given]) -> tuple[Given, PrintedText]:
-    """Run `finish`, after which nothing that prints is in flight; return its result and the text printed until then."""
+    """Run `finish`, which waits until no launch prints; return its result and the text printed until then."""
     if prints is None:
         return finish(), NOTHING
     with prints.lock:

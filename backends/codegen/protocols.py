@@ -1,4 +1,4 @@
-"""This module states what shared code needs of the emitter of a task, which each generator has its own class for."""
+"""This module defines the interface that shared code expects of each generator's emitter of tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...compiler.ir.nodes import For, Value
 
 
 class TaskEmitter(Protocol):
-    """Represent a task being written, by any generator.
+    """Define the interface of an emitter that writes the code of one task.
 
     Types that differ between the generators are Any: builders, values, and flows of control.
 
@@ -33,13 +33,13 @@ class TaskEmitter(Protocol):
     deferred: Any
 
     def operand(self, value: Value) -> Any:
-        """Return what holds an IR value."""
+        """Return the LLVM value, or the generator's own object, that represents an IR value."""
         ...
 
     def checked_axes(self, stmt: index_checks.Checked) -> Collection[int]:
-        """Return the axes whose index is compared where a statement stands."""
+        """Return the axes of an access whose index is compared with the extent at the access itself."""
         ...
 
     def checks_before(self, loop: For) -> Sequence[index_checks.LoopCheck]:
-        """Return the checks that stand before a loop."""
+        """Return the index checks that are emitted before the first trip of a loop."""
         ...

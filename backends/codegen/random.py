@@ -1,4 +1,4 @@
-"""This module emits Philox4x32-10 in LLVM IR, and draws of each type from its first two output words.
+"""This module emits random numbers in LLVM IR: Philox4x32-10, and the conversion of its output to each type.
 
 key = (seed, launch), counter = (task, iteration low word, iteration high word, draw); 10 rounds of (c0, c1, c2, c3) ->
 (hi(M1·c2) ^ c1 ^ k0, lo(M1·c2), hi(M0·c0) ^ c3 ^ k1, lo(M0·c0)), keys bumped between rounds.
@@ -22,7 +22,7 @@ def words(
     key: tuple[ir.LLVMValue, ir.LLVMValue],
     counter: tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue, ir.LLVMValue],
 ) -> ir.LLVMValue:
-    """Return the first two output words as one 64-bit integer, w1·2^32 + w0; all arguments are 32-bit words."""
+    """Emit Philox and return its first two output words as one 64-bit integer; all arguments are 32-bit words."""
     t = counter[1].type
     name = f"sg.philox.{t.count}" if isinstance(t, ir.VectorType) else "sg.philox"
     function = e.m.helper(name, like(t, I64), [t] * 6, _philox_body, PURE)
@@ -49,7 +49,7 @@ def _philox_body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def draw(e: ArithEmitter, both: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
-    """Return a uniform value of type t from w1·2^32 + w0: reals in [0, 1), integers and booleans from the low bits."""
+    """Return a uniform random value of type t from two random words: reals in [0, 1), or all values of an integer."""
     b = e.b
     if not t.is_real:
         low = like(both.type, value_type(t))

@@ -1,4 +1,4 @@
-"""This module finds the updates of one element by all iterations of a task, which the threads of a GPU keep as sums.
+"""This module finds updates of one element by all iterations of a task, which GPU threads can sum up privately.
 
     for i: loss[None] += f(x[i])      →      own = 0; for i of the thread: own += f(x[i]); then: loss[None] += sum
 
@@ -34,7 +34,7 @@ Forms = tuple[tuple[Affine, Scalar], ...]
 
 @dataclass(frozen=True)
 class ElementSum:
-    """Represent the updates of one element.
+    """Represent the atomic updates of one element that each thread accumulates privately and adds once.
 
     Attributes:
         op: Name of the operation.
@@ -52,7 +52,7 @@ class ElementSum:
 
 
 def element_sums(task: Task, options: Options) -> tuple[ElementSum, ...]:
-    """Return the updates of a task that threads can keep; a debug build has none."""
+    """Return the updates that the threads of a task can accumulate privately; debug builds have none."""
     # A debug build compares every index in its turn, so threads keep no updates.
     if not task.is_parallel or options.debug:
         return ()
@@ -76,17 +76,17 @@ def element_sums(task: Task, options: Options) -> tuple[ElementSum, ...]:
 
 
 def _commute(a: tuple[str, str, Forms], b: tuple[str, str, Forms]) -> bool:
-    """Return True if two updates may change places: they are of one kind, or of two elements."""
+    """Return True if two updates commute: they use the same operation on one array, or touch different elements."""
     return a[:2] == b[:2] or a[1] != b[1] or any(surely_differ(p, q) for (p, _), (q, _) in zip(a[2], b[2]))
 
 
 def _suits(op: str, t: Scalar) -> bool:
-    """Return True if threads can keep updates by this operation on this type."""
+    """Return True if threads can accumulate updates by this operation on values of this type."""
     return op in REDUCED and t.bits in (32, 64)
 
 
 def _is_fixed(forms: Forms) -> bool:
-    """Return True if a launch fixes the indices, by arguments and extents alone."""
+    """Return True if the indices are the same for all iterations of a launch: constants, arguments, extents."""
     return all(isinstance(s, tuple) for form, _ in forms for s in form.symbols())
 
 
@@ -103,7 +103,7 @@ def neutral_element(op: str, t: Scalar) -> float | int:
 def check_element(
     e: Any, s: ElementSum, trap_if: Callable[[ir.LLVMValue, int, ir.LLVMValue, ir.LLVMValue], None]
 ) -> None:
-    """End the launch if the element is outside its array; the updates themselves have compared no index.
+    """Emit a check that ends the launch if the element of the sum lies outside of its array.
 
     Args:
         e: Emitter of this generator, or an object with its methods.
@@ -120,7 +120,7 @@ def check_element(
 
 
 def linear_index(e: Any, s: ElementSum) -> ir.LLVMValue:
-    """Return the number of the element in its array.
+    """Emit the row-major number of the element in its array and return it.
 
     Args:
         e: Emitter of this generator, or an object with its methods.

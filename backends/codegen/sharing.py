@@ -1,4 +1,4 @@
-"""This module decides how threads of one launch share a task: which updates must be atomic, and if several threads pay.
+"""This module decides which updates of a task must be atomic, and whether several threads are faster than one.
 
 An update is plain where no other iteration's update can meet it: where those places of the index tuple in which all
 updates of the array agree tell the iterations apart. What else may meet it is a load, which nothing orders, or a store,
@@ -62,7 +62,7 @@ _COSTS.update(
 
 @dataclass(frozen=True)
 class Sharing:
-    """Represent how a parallel task behaves under the threads of a launch.
+    """Represent how the threads of a launch share a parallel task: plain updates, and whether threads pay.
 
     Attributes:
         compute: Estimated nanoseconds of an iteration without its atomic updates.
@@ -82,7 +82,7 @@ class Sharing:
 
 
 def share(task: Task, threads: int, masked: bool) -> Sharing:
-    """Return how a parallel task behaves under `threads` threads; `masked` assumes that it runs as masked code."""
+    """Return how a parallel task is shared by `threads` threads; `masked`: the task runs as masked code."""
     forms = IndexForms(task)
     by_array: dict[str, list[n.Atomic]] = {}
     for stmt in walk_task(task):
@@ -107,7 +107,7 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
 
 
 def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = ()) -> bool:
-    """Return True if another order of the task's updates might give other bits.
+    """Return True if the results of the task may depend on the order in which iterations make their updates.
 
     Sums and products of reals round, and a statement that reads an old value sees the order.
 
@@ -125,31 +125,31 @@ def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomi
 
 
 def _order_shows(stmt: n.Atomic) -> bool:
-    """Return True if the final value of the element depends on the order of these updates."""
+    """Return True if the final value of an element depends on the order of such updates, as for sums of reals."""
     return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
 
 
 def _turn(stmt: Stmt, used: set[Value]) -> float:
-    """Return the nanoseconds of an update of an element that all iterations share."""
+    """Return the estimated nanoseconds of an atomic update of an element that all threads update."""
     assert isinstance(stmt, n.Atomic)
     # Masked code combines updates whose old value nothing reads.
     return CONTENDED / (1 if stmt.result in used or stmt.expected is not None else COMBINED)
 
 
 def _own(task: Task, forms: IndexForms, updates: list[n.Atomic]) -> bool:
-    """Return True if each of these updates of an array changes only the iteration's own elements."""
+    """Return True if each of the given updates of an array changes only own elements of the iteration."""
     tuples = [tuple(forms.form(v) for v in stmt.indices) for stmt in updates]
     alike = tuple(column[0] for column in zip(*tuples) if all(form == column[0] for form in column))
     return is_own(alike, task, forms)
 
 
 def _varies(form: Affine) -> bool:
-    """Return True if an index may differ between iterations or within one."""
+    """Return True if an affine index depends on a value of the iteration, not only on arguments and extents."""
     return any(isinstance(symbol, Value) for symbol in form.symbols())
 
 
 def _trips(task: Task) -> dict[n.For, int]:
-    """Return the trip counts of the loops whose trip counts are known."""
+    """Return the trip counts of those loops of a task whose trip count is a known constant."""
     numbers = {s.result: int(s.value) for s in walk_task(task) if isinstance(s, n.Const) and s.result.type.is_int}
     return {
         s: max(0, (numbers[s.end] - numbers[s.begin]) // s.step)

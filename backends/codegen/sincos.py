@@ -1,4 +1,4 @@
-"""This module computes sin and cos of one argument together on GPUs: a gradient needs one beside the other.
+"""This module pairs sin and cos of the same argument, so that GPUs compute both together.
 
     %3 = sin %2;  ..;  %7 = cos %2      →      %3, %7 = both of %2;  ..
 
@@ -23,7 +23,7 @@ from .protocols import TaskEmitter
 
 
 def partners(m: ModuleState, task: int) -> dict[Value, Value]:
-    """Return, for one task, the result of the second operation by the result of the first."""
+    """Return the pairs of sin and cos of one argument in a task: the second result, keyed by the first."""
     if task not in m.partners:
         wanted = m.target.lean and not m.options.precise
         m.partners[task] = dict(_found(m, m.kernel.tasks[task])) if wanted else {}
@@ -31,14 +31,14 @@ def partners(m: ModuleState, task: int) -> dict[Value, Value]:
 
 
 def _found(m: ModuleState, task: Task) -> Iterator[tuple[Value, Value]]:
-    """Yield the pairs of results of all blocks of a task."""
+    """Yield the pairs of results of sin and cos of one argument, for all blocks of a task."""
     nested = [block for stmt in walk(task.body) for block in blocks(stmt)]
     for body in (task.body, *nested):
         yield from _in_block(m, body)
 
 
 def _in_block(m: ModuleState, body: Block) -> Iterator[tuple[Value, Value]]:
-    """Yield the results of sin and cos of one argument that stand in one block."""
+    """Yield the pairs of results of sin and cos of one argument in one block."""
     first: dict[Value, n.Op] = {}
     for stmt in body:
         if not isinstance(stmt, n.Op) or stmt.op not in LEAN or stmt.result.type != f32 or stmt.result in m.exact:

@@ -1,4 +1,4 @@
-"""This module counts what a trip of a loop pushes onto and pops from each adstack, where every trip does the same."""
+"""This module counts the pushes and pops that each trip of a loop makes on each adstack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ...compiler.ir.walk import walk
 
 
 def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
-    """Return the last push onto each stack whose room can be compared before the loop."""
+    """Return the last push of a trip for each adstack that a loop only grows, by the same number in each trip.
+
+    The capacity of such a stack can be compared before the loop, instead of at each push.
+    """
     if loop.stop is not None:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPush))
@@ -33,7 +36,7 @@ def pushes(body: Block, stack: str) -> int:
 
 
 def pops_of_a_trip(loop: n.For) -> dict[str, int]:
-    """Return the number of values that each trip pops, for stacks that the loop otherwise only reads."""
+    """Return the number of pops per trip for each adstack that a loop only shrinks, equally in each trip."""
     if loop.stop is not None:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPop))

@@ -1,4 +1,4 @@
-"""This module finds the size of an adstack in a launch, and words the refusal of a launch without memory for it."""
+"""This module computes the capacity of an adstack in a launch, and the error message if memory is short."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stack_capacity(stack: StackLayout, sizes: Sizes) -> int:
 
 
 def total_pushes(stack: StackLayout, slots: int, sizes: Sizes) -> int | None:
-    """Return the number of values pushed over all iterations, or None if it is not known.
+    """Return the number of values that all iterations together push onto a stack, or None if it is unknown.
 
     If the pushes were not added up, it is at most slots times iterations.
     """
@@ -30,7 +30,7 @@ def total_pushes(stack: StackLayout, slots: int, sizes: Sizes) -> int | None:
 
 
 def memory_refusal(kernel: Kernel, stack: StackLayout, slots: int, size: int, reason: str) -> str:
-    """Return a message that names the stack that needs most memory, its place in the source, and a cure.
+    """Return an error message that names the adstack that needs most memory, its source line and a cure.
 
     Args:
         kernel: Kernel that is refused.

@@ -1,4 +1,4 @@
-"""This module describes each target machine as one record of data that the generator reads; records contain no code."""
+"""This module defines Target, the properties of a machine that the LLVM generator reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Target:
-    """Represent a machine that code is generated for.
+    """Represent the properties of a machine that code is generated for.
 
     Attributes:
         name: Name of the target in the registry of limits.

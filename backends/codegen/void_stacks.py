@@ -1,4 +1,4 @@
-"""This module finds the place where a stack without slots is read, if slots of neighboring rows lie side by side.
+"""This module finds a safe address for reads of adstacks without slots where rows are interleaved in memory.
 
 A read below an empty stack is discarded, but it is made, at slot 0. With the address of slot k
 
@@ -18,7 +18,7 @@ ALIGN = 8
 
 
 def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> tuple[dict[int, int], int]:
-    """Return the places of stacks without slots, and the bytes of the row with them.
+    """Return the row offsets at which adstacks without slots are read, and the bytes of the row with them.
 
     Args:
         sizes: Bytes that a slot of each stack without slots would have.

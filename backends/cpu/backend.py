@@ -114,7 +114,7 @@ class CpuExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Execute the kernel once as `run` does, and measure it.
+        """Run the kernel once as `run` does, and return the time spent in compilation and in each task.
 
         Returns:
             (seconds in which code was made, seconds of each task; None where native code has no clock).
@@ -124,12 +124,12 @@ class CpuExecutable:
         return laps.aside, laps.by_task()
 
     def _started(self, block: ArgumentBlock, laps: TaskTimes | None) -> int:
-        """Launch a block and return the status."""
+        """Call the machine code with an argument block and return its status code."""
         return self._launch(block.address) if laps is None else laps.around(self._launch, block, self.layout)
 
     @property
     def growths(self) -> int:
-        """Return the number of launches that made the heap larger."""
+        """Return the number of launches of this kernel that made the adstack heap larger."""
         return self._placement.growths
 
     @property
@@ -139,16 +139,16 @@ class CpuExecutable:
 
     @property
     def is_bound(self) -> bool:
-        """Return True if blocks hold addresses of the heap."""
+        """Return True if argument blocks contain addresses of the adstack heap, because the kernel has adstacks."""
         return bool(self.layout.stacks)
 
     @property
     def calls_back(self) -> bool:
-        """Return True if a launch runs the user's Python code."""
+        """Return True if a launch calls back into Python, because the kernel prints."""
         return self.layout.printer_at != 0  # the block of a kernel that prints has this slot, and not at its begin
 
     def stand(self, block: ArgumentBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches; return False if that is not possible now.
+        """Prepare an argument block for launches without Python. Return False if that is not possible now.
 
         Args:
             block: Block to prepare.
@@ -173,7 +173,7 @@ class CpuExecutable:
         return True
 
     def new_block(self) -> ArgumentBlock:
-        """Return a block in which no launch stands yet."""
+        """Return a new argument block that is not yet filled for a launch."""
         block = ArgumentBlock(self.layout, self.kernel.name, self._written)
         block.put(self.layout.print_at, ctypes.cast(self._print, ctypes.c_void_p).value or 0)
         block.put(self.layout.request_at, ctypes.cast(self._request, ctypes.c_void_p).value or 0)
@@ -181,7 +181,7 @@ class CpuExecutable:
         return block
 
     def refuse(self, block: ArgumentBlock, sizes: Sizes) -> bool:
-        """Raise what a signal handler raised during the launch of the block, or the error that the launch has left."""
+        """Raise the error of a failed launch: one that a signal handler raised, or one recorded in the block."""
         raise_signal(block)
         self._raise_of_callback()
         published = [(s, stacks.stack_capacity(s, sizes)) for s in self.layout.stacks]
@@ -192,13 +192,13 @@ class CpuExecutable:
         raise exception(self.kernel, sites, record, published)
 
     def _raise_of_callback(self) -> None:
-        """Raise what Python code raised that this thread's launch has called."""
+        """Raise the exception, if any, of Python code that the launch of this thread called."""
         error = self._raised.pop(threading.get_ident(), None)
         if error is not None:
             raise error
 
     def _on_print(self, site: int, arguments: int) -> None:
-        """Print a line for native code; what Python raises in it surfaces when the launch is over."""
+        """Print a line at the request of native code; an exception is stored and raised after the launch."""
         try:
             stmt = self.generated.sites[site].stmt
             assert isinstance(stmt, n.Print)
@@ -207,7 +207,7 @@ class CpuExecutable:
             self._raised.setdefault(threading.get_ident(), error)
 
     def _on_request(self, block: int, task: int) -> None:
-        """Make masked code for a task, or the pool, because native code asks for it."""
+        """Compile masked code for a task, or create the thread pool, at the request of native code."""
         try:
             with measure_compilation(task):
                 if task == POOL:
@@ -283,7 +283,7 @@ class CpuBackend:
         return stacks.place(kernel, lay_out(kernel), options, self.target).flights(sizes)[task]
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return (bytes that the adstacks of a launch can have, source of this limit)."""
+        """Return the greatest number of adstack bytes of one launch, and a text that names the cause of this limit."""
         return self.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
@@ -291,5 +291,5 @@ class CpuBackend:
         return self.heap.report()
 
     def reset(self) -> None:
-        """Give all adstack memory back."""
+        """Free all adstack memory of the process."""
         self.heap.reset()

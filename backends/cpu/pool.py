@@ -1,4 +1,4 @@
-"""This module holds the pool of the process: worker threads for large tasks, made when a launch first wants them.
+"""This module manages the thread pool of the process, which is created when a launch first needs it.
 
 There is one pool. Its code (pool_code.py) is never taken down while the process lives, since workers sleep inside it;
 when the interpreter ends they are joined. A forked child has none of the threads and starts with no workers.
@@ -62,11 +62,11 @@ class ThreadPool:
 
     @property
     def jobs(self) -> int:
-        """Return the number of runs that had the workers to themselves."""
+        """Return the number of tasks that ran on the pool's workers; the pool runs one task at a time."""
         return int(self._jobs())
 
     def stop(self) -> None:
-        """End the workers, unless a launch goes on; later launches run on their own threads."""
+        """End the worker threads unless a launch is running; later launches run on the calling thread only."""
         self._stop()
 
 

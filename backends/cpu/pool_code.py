@@ -21,7 +21,7 @@ _FAULTS = (4, 5, 6, 8, 11)
 
 
 def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 500) -> str:
-    """Return the text of the module; `Pool` describes its exports.
+    """Return the LLVM IR of the thread pool for a platform.
 
     `sg.pool.run(function, block, total, grain, threads, poll) -> status` calls `function(block, first, last, 1, row)`
     for runs of `grain` iterations (the last may be shorter) until 0 .. total are done; rows are below `threads`, and no

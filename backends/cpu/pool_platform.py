@@ -1,4 +1,4 @@
-"""This module holds the parts of the pool that depend on the system, in LLVM IR: a spin pause, and signals of threads.
+"""This module contains the parts of the pool's LLVM IR that differ between systems: spin pause, thread signals.
 
 `ready(s)` makes a signal of 48 words; `post(s)` lets one `await(s)` go on, now or later. A signal is a POSIX semaphore;
 or a mutex, a condition (at byte 128) and the number of posts (at byte 256), for systems without unnamed semaphores.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Platform:
-    """Represent the system and machine that a pool runs on.
+    """Represent the system-dependent parts of the thread pool.
 
     Attributes:
         signals: "semaphore" or "condition", or "none" where no threads can be made.

@@ -1,4 +1,4 @@
-"""This module decides how many rows of adstacks a launch has on a CPU: one for each thread, or for each of its lanes.
+"""This module decides how many rows of adstacks a CPU launch uses: one per thread, or one per lane.
 
 A thread keeps its row for all its iterations, so a row is as wide as the deepest iteration: T threads cost T times the
 deepest row, however little the other iterations push. Therefore

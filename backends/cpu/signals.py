@@ -1,4 +1,4 @@
-"""This module lets a launch notice signals: native code calls `sg.signals` now and then (llvm/polls.py).
+"""This module lets running kernels react to signals such as Ctrl-C: native code calls `sg.signals` regularly.
 
 `sg.signals(place) -> i32` takes the interpreter's lock and lets Python call the handlers of signals that have come.
 What a handler raises, KeyboardInterrupt for Ctrl-C, it stores at a place of the block, and gives 1; `raise_signal`
@@ -77,14 +77,14 @@ _LOCK = free_in_child(threading.Lock())
 
 
 def signals() -> int:
-    """Return the address of `sg.signals`, or 0 where the interpreter does not offer what it needs."""
+    """Return the address of the native function `sg.signals`, or 0 if the Python interpreter lacks its C API."""
     with _LOCK:
         return _signals()
 
 
 @cache
 def _signals() -> int:
-    """Make `sg.signals`; the result is kept for the process."""
+    """Compile `sg.signals` for the life of the process and return its address, or 0 if that is not possible."""
     try:
         functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
     except AttributeError:

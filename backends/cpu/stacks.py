@@ -1,4 +1,4 @@
-"""This module places adstacks on a CPU: each row is contiguous, rows of a task lie one after another in each slab.
+"""This module lays out adstacks in CPU memory: each row is contiguous, and rows of a task follow one another.
 
 A row belongs to a thread of the launch. Where the task runs as masked code, a row holds its lanes side by side,
 [slot][lane]: offsets and strides in the block are those of one lane, and the code multiplies them. Tasks run one after
@@ -32,7 +32,7 @@ WIDEST = 16
 
 @dataclass
 class StackPlacement:
-    """Represent what decides where the adstacks of one executable lie, besides the sizes of a launch.
+    """Represent the data of an executable that decide the memory layout of its adstacks, apart from sizes.
 
     Attributes:
         kernel: The kernel.
@@ -49,7 +49,7 @@ class StackPlacement:
     growths: int = 0
 
     def flights(self, sizes: Sizes) -> dict[int, Concurrency]:
-        """Return what each task with adstacks runs at once."""
+        """Return for each task with adstacks how many threads and lanes may run at once."""
         mine: dict[int, list[tuple[int, int, int | None]]] = {task: [] for task, _ in self.layout.rows}
         for stack in self.layout.stacks:
             slots = stack_capacity(stack, sizes)
@@ -57,7 +57,7 @@ class StackPlacement:
         return {task: self._flight(task, found) for task, found in mine.items()}
 
     def _flight(self, task: int, stacks: list[tuple[int, int, int | None]]) -> Concurrency:
-        """Return what a task runs at once, from (bytes of a slot, slots, values pushed in all) of each stack."""
+        """Return how many threads and lanes of a task may run at once, given the sizes of its adstacks."""
         if task not in self.layout.threads_at:
             return Concurrency()
         row = sum(size * slots for size, slots, _ in stacks)
@@ -67,13 +67,13 @@ class StackPlacement:
 
 
 def place(kernel: Kernel, layout: BlockLayout, options: Options, target: Target) -> StackPlacement:
-    """Return the placement of a kernel compiled with these options for this machine."""
+    """Return the StackPlacement of a kernel that is compiled with these options for this machine."""
     return StackPlacement(kernel, layout, options, lanes_by_task(kernel, options, target))
 
 
 @dataclass
 class StackPlan:
-    """Represent the numbers of one launch.
+    """Represent the memory layout of the adstacks in one launch: block words, and bytes of each slab.
 
     Attributes:
         words: Words with their byte offsets in the block.
@@ -89,7 +89,7 @@ class StackPlan:
 
 
 def plan(layout: BlockLayout, sizes: Sizes, flights: dict[int, Concurrency]) -> StackPlan:
-    """Place every stack of a kernel.
+    """Compute the offset and capacity of every adstack of a kernel, and the bytes of each slab.
 
     Args:
         layout: Byte offsets into the argument block.
@@ -113,7 +113,7 @@ def plan(layout: BlockLayout, sizes: Sizes, flights: dict[int, Concurrency]) -> 
 
 
 def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, places: int) -> int:
-    """Place the stacks of a task one after another in its rows of a slab; return their bytes."""
+    """Lay out the adstacks of a task one after another in a row of a slab; return the bytes of the row."""
     offset = 0
     for stack in stacks:
         slots, size = stack_capacity(stack, sizes), stack.slot_bytes
@@ -132,7 +132,7 @@ def _round(size: int, to: int) -> int:
 
 
 def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: Heap) -> None:
-    """Reserve memory and write offsets, capacities and bases into the block, unless they are in the block already.
+    """Reserve adstack memory and write its addresses and capacities into the block, unless the block has them.
 
     The caller holds the heap's lock.
 
@@ -158,7 +158,7 @@ def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: He
 
 
 def _reserve(placement: StackPlacement, sizes: Sizes, heap: Heap) -> StackPlan:
-    """Reserve memory and return the plan: rows for all threads and lanes, else for one iteration at a time."""
+    """Reserve adstack memory and return the plan; if memory is short, plan for one iteration at a time."""
     wide = placement.flights(sizes)
     for flights in (wide, {task: Concurrency() for task in wide}):
         found = plan(placement.layout, sizes, flights)

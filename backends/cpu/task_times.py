@@ -28,11 +28,11 @@ class TaskTimes:
 
     @property
     def aside(self) -> float:
-        """Return the seconds of the native call in which code was made."""
+        """Return the seconds of the native call that were spent on compilation."""
         return sum(self._made.values())
 
     def around(self, launch: Callable[[int], int], block: ArgumentBlock, layout: BlockLayout) -> int:
-        """Launch the block and return the status."""
+        """Launch the block with time measurement and return its status code."""
         block.put(layout.laps_at, ctypes.addressof(self._ticks))
         outer, _CURRENT.laps = getattr(_CURRENT, "laps", None), self
         begin = time.perf_counter()

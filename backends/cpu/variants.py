@@ -1,4 +1,4 @@
-"""This module makes the masked code of one kernel: a module of its own, made when a launch first wants it.
+"""This module compiles the masked code of a kernel as a separate module, when a launch first needs it.
 
 Native code asks through a callback, with the block of the launch and the number of the task; the answer is written into
 the block's slot of that task and stays in the slot. All tasks are made at once: a kernel that wants one masked function
@@ -23,7 +23,7 @@ REQUEST = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
 class Variants:
-    """Hold addresses of masked functions by task, and fill them into blocks on request, also of several threads."""
+    """Compile the masked code of a kernel on request, and write the addresses of its functions into argument blocks."""
 
     def __init__(self, kernel: Kernel, options: Options, target: Target, layout: BlockLayout) -> None:
         self.kernel, self.options, self.target, self.layout = kernel, options, target, layout
@@ -34,11 +34,11 @@ class Variants:
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """Return the site table of masked code."""
+        """Return the error and print sites of the masked code."""
         return self._generated.sites if self._generated else ()
 
     def fill(self, block: int, task: int) -> None:
-        """Write the address for a task into a block, or that there is none; the first call makes the code."""
+        """Write the address of a task's masked code into a block, or that it has none; the first call compiles."""
         slot = ctypes.c_int64.from_address(block + self.layout.variants[task])
         try:
             with self._lock:

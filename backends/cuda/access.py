@@ -42,7 +42,7 @@ class HostAccess:
         return found
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a managed copy, which kernels use without further copies; the device makes it of its own arrays."""
+        """Return a copy of an array in managed memory, which kernels use in place."""
         device = self._device
         made = managed_array(device, array.shape, array.dtype)
         if is_addressable(array, device) and array.flags.c_contiguous:
@@ -69,7 +69,7 @@ class HostAccess:
         self._settle_shared()
 
     def share(self, array: np.ndarray) -> None:
-        """Let code outside the runtime access the memory of an array without notice.
+        """Mark the memory of an array as used by foreign code too; later launches on it end before they return.
 
         From now on a call that launches on it returns only when the launch is over.
         """
@@ -80,12 +80,12 @@ class HostAccess:
         self._device.settle()
 
     def _settle_shared(self) -> None:
-        """Wait for a write, if other programs may touch memory without asking."""
+        """Wait for the device after a host write, if any array is shared with code outside of the runtime."""
         if self._shared:
             self._device.driver.wait()
 
     def _target(self, array: np.ndarray, place: Any) -> tuple[int, tuple[int, ...]] | None:
-        """Return (address, shape) of a place that is one run of bytes, or None for any other place; nothing is read."""
+        """Return (address, shape) of the part `array[place]`, or None if that part is not contiguous."""
         parts = place if isinstance(place, tuple) else (place,)
         if len(parts) == array.ndim and all(isinstance(part, (int, np.integer)) for part in parts):
             return _element(array, parts), ()

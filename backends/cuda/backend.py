@@ -63,7 +63,7 @@ class CudaBackend:
             return self._device
 
     def _open(self, driver: Driver) -> None:
-        """Open the GPU of a driver."""
+        """Create the device, heap, buffer and copy objects for the GPU of a driver."""
         self._device = CudaDevice(driver)
         self.heap = DeviceHeap(driver)
         self.buffers = Buffers(self._device)
@@ -149,7 +149,7 @@ class CudaBackend:
         self.access.assign(array, place, value)
 
     def share(self, array: np.ndarray) -> None:
-        """Let other programs touch the memory without asking from now on."""
+        """Mark the memory of an array as accessed by other programs, so that launches on it end before they return."""
         self.access.share(array)
 
     def fill(self, array: np.ndarray, value: Any) -> None:
@@ -157,7 +157,7 @@ class CudaBackend:
         self.access.fill(array, value)
 
     def wait(self) -> None:
-        """Wait for all launches, if any may be in flight; raise what went wrong on the device."""
+        """Wait for all launches, if any may be in flight, and raise the error of the device if there is one."""
         self.device.settle()
 
     def sync(self) -> None:
@@ -170,7 +170,7 @@ class CudaBackend:
         return stacks.rows_in_flight(kernel, layout_of(kernel, options), task, sizes, limits)
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return (bytes that the adstacks of a launch can have, source of this limit)."""
+        """Return the greatest number of adstack bytes of one launch, and a text that names the cause of this limit."""
         return self.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
@@ -180,7 +180,7 @@ class CudaBackend:
         return self.heap.report()
 
     def reset(self) -> None:
-        """Wait, and give all adstack memory and free buffers back; errors that no wait has raised are dropped.
+        """Wait, then free all adstack memory and unused buffers. Device errors not raised before are dropped.
 
         A GPU that is lost to this process has nothing to give.
         """

@@ -1,4 +1,4 @@
-"""This module holds the argument block of a launch on a GPU, in host memory: it has addresses that the device knows.
+"""This module defines the argument block of a GPU launch, which lies in host memory and holds device addresses.
 
 Invariant: a slot for an array holds the address of managed memory, or, for an external array while a launch of it is
 under way, that of its copy on the device; never an address of plain host memory when a launch starts.
@@ -21,7 +21,7 @@ from .memory import Buffers, owner_of
 
 
 class BlockState:
-    """Represent the device memory of an argument block: a state for each stream, and a graph.
+    """Represent the device memory that belongs to an argument block: state of launches by stream, and CUDA graphs.
 
     It may outlive the block, whose last launch may be in flight.
     """
@@ -31,7 +31,7 @@ class BlockState:
         self.states: dict[int, tuple[int, int]] = {}
 
     def give_back(self) -> None:
-        """Free the memory of the block, which no launch uses any more."""
+        """Free the device memory of the block; no launch may still use it."""
         self.graphs.release()
         for address, size in self.states.values():
             self.buffers.give(address, size)
@@ -70,7 +70,7 @@ class DeviceBlock(ArgumentBlock):
         self.put(layout.halted_at, device.halted)
 
     def _place(self, bound: BoundArray, array: np.ndarray) -> None:
-        """Write the address and extents of an array, and record what kind of array it is."""
+        """Write the address and extents of an array to the block, and record if it is managed, borrowed or external."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         for kept in (self.foreign, self.borrowed, self._shared):
@@ -84,16 +84,16 @@ class DeviceBlock(ArgumentBlock):
 
     @property
     def is_shared(self) -> bool:
-        """Return True if other programs may touch an array of this launch when it returns."""
+        """Return True if other programs may access an array of this launch as soon as the launch returns."""
         return any(self._shared.values())
 
     def lenders(self) -> list[BorrowedMemory]:
-        """Return the owners of borrowed arrays, who may have work on their memory."""
+        """Return the owners of the block's borrowed arrays, whose own GPU work may use the same memory."""
         arrays = [bound.held() for bound in self.borrowed.values() if bound.held is not None]
         return [lender for array in arrays if array is not None and (lender := lender_of(array)) is not None]
 
     def prepare(self) -> None:
-        """Allocate device memory for the state of launches on the current stream, unless there is some already."""
+        """Allocate device memory for the launch state on the current stream, unless the block has it already."""
         size, stream = self.layout.state_size, self.device.stream
         if not size:
             return

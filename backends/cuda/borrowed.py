@@ -26,7 +26,7 @@ _BY_NAME: tuple[Callable[..., Any], ...] = (np.may_share_memory, np.shares_memor
 
 
 class BorrowedMemory:
-    """Represent the owner of a DeviceArray's memory.
+    """Represent borrowed GPU memory: its owner in the other library and the stream of the owner's work.
 
     Attributes:
         device: GPU of the memory.
@@ -136,7 +136,7 @@ def borrow(
 
 
 def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
-    """Return the `__cuda_array_interface__` of an array of this backend, whose work is ordered on a stream."""
+    """Return the `__cuda_array_interface__` of an array of this backend, with the stream of its pending work."""
     strides = None if array.flags.c_contiguous else array.strides
     # In the interface, 0 does not name a stream.
     address = array.__array_interface__["data"][0]
@@ -158,7 +158,7 @@ def lender_of(array: np.ndarray) -> BorrowedMemory | None:
 
 @contextmanager
 def ordered_with_lenders(device: CudaDevice, lenders: Iterable[BorrowedMemory]) -> Iterator[None]:
-    """Order launches inside the `with` block after the lenders' work so far, and before their later work."""
+    """Order launches inside the `with` block after the earlier and before the later GPU work of the memory owners."""
     found = list(lenders)
     own = device.stream
     streams = {one.stream for one in found if one.stream is not None and not _is_same(one.stream, own)}

@@ -1,4 +1,4 @@
-"""This module writes the loop of a block over chunks of neighboring iterations, and lists those that pass a gate.
+"""This module emits the loop over chunks of iterations: it lists those of a chunk that pass a gate, and runs them.
 
     for each chunk of the block:
         decide    each thread a gate for every 32nd iteration: 8, 4 or 1 of them, so that warps read neighbors
@@ -21,7 +21,7 @@ from . import warp
 
 
 class ChunkLoop:
-    """Write the loop over chunks.
+    """Emit the loop of a thread block over chunks of neighboring iterations, of which those that pass a gate run.
 
     Attributes:
         start: Number of the chunk's first iteration.
@@ -35,11 +35,11 @@ class ChunkLoop:
     passing: ir.LLVMValue
 
     def __init__(self, decide: ir.LLVMFunction) -> None:
-        """Keep the function that decides the gate of an iteration; see decision_function."""
+        """Store the function that computes the gate of an iteration; see decision_function."""
         self.decide = decide
 
     def open(self, e: Emitter, count: ir.LLVMValue, blocks: ir.LLVMValue) -> IterationRun:
-        """Begin a chunk; return the run over its list.
+        """Emit the start of the loop over chunks; return the range of list entries that the current thread runs.
 
         Args:
             e: Emitter of the function.
@@ -69,7 +69,7 @@ class ChunkLoop:
         return thread, b.zext(mine, I64), threads
 
     def _place(self, e: Emitter, count: ir.LLVMValue, blocks: ir.LLVMValue) -> None:
-        """Compute how wide chunks are, the first chunk of this block, and the distance to the next one."""
+        """Emit the chunk size, the first chunk of this thread block, and the distance to its next chunk."""
         b = e.b
         threads, block = (b.zext(warp.special_register(e.m, b, name), I64) for name in ("ntid.x", "ctaid.x"))
         # A thread has no more iterations of a chunk than leave a chunk for each block, or the most.
@@ -84,7 +84,7 @@ class ChunkLoop:
         self._first = b.select(takes_part, b.mul(block, self._width), count)
 
     def _decide(self, e: Emitter) -> ir.LLVMValue:
-        """Return how many iterations pass, by the code for the number of rounds in use."""
+        """Emit the gate tests of a chunk and return the number of iterations that pass; code depends on chunk size."""
         b, joined = e.b, e.flow.append("decided")
         found = []
         for rounds in warp.ROUNDS[:-1]:
@@ -102,7 +102,7 @@ class ChunkLoop:
         return passing
 
     def _decide_all(self, e: Emitter, rounds: int) -> ir.LLVMValue:
-        """Return how many iterations of the chunk pass, and list them; each thread decides `rounds` of them."""
+        """Emit the gate tests and the list of passing iterations; each thread tests `rounds` iterations."""
         b, size = e.b, e.b.trunc(self.size, I32)
         last, at, passes = b.sub(size, const(I32, 1)), warp.first_asked(e.m, b, rounds), []
         for _ in range(rounds):
@@ -117,7 +117,7 @@ class ChunkLoop:
         return warp.list_block(e.m, b, passes)
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of the iteration at a place of the list."""
+        """Return the iteration number stored at a position of the chunk's list."""
         found = warp.list_number(e.m, e.b, e.b.trunc(place, I32), self._is_all)
         return e.b.add(self.start, e.b.zext(found, I64))
 

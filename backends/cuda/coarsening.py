@@ -1,4 +1,4 @@
-"""Decide which iterations of a task a thread of a GPU runs together, so that their loads are in flight together.
+"""Decide how many iterations of a task a GPU thread runs together, so that their loads overlap.
 
     y[i] = x[i]    →    a = x[i];  b = x[i + T];  ..;  y[i] = a;  y[i + T] = b;  ..
 
@@ -21,7 +21,7 @@ SMALL = 24
 
 
 def coarsening_factor(m: ModuleState, task: Task) -> int:
-    """Return how many iterations of a task run together: several if each is short, and waits for memory."""
+    """Return how many iterations a thread runs together: more than one if the body is short and loads memory."""
     inside = list(walk(task.body))
     short = len(inside) <= SMALL and not any(isinstance(s, (*LOOPS, n.StackPush, n.Print)) for s in inside)
     return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1

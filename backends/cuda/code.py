@@ -60,7 +60,7 @@ PARAMETERS = 32_764
 
 @dataclass(frozen=True)
 class LaunchStep:
-    """Represent one step of a launch; if the host does it, `task` is -1 and `name` is empty."""
+    """Represent one step of a launch: an entry point, or an action of the host (`task` -1, empty `name`)."""
 
     kind: str
     task: int
@@ -69,7 +69,7 @@ class LaunchStep:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """Represent the LLVM IR of a kernel before optimization; numbers in error records stand for places in `sites`."""
+    """Represent the generated LLVM IR of a kernel before optimization, with its layout, sites and entry points."""
 
     kernel: Kernel
     text: str
@@ -85,7 +85,7 @@ class DeviceCode:
 
 
 def generate(kernel: Kernel, options: Options) -> DeviceCode:
-    """Return the code of a kernel; raise Unsupported for what limits.py declares, and for too many parameters."""
+    """Return the code of a kernel. Raise Unsupported if limits.py rules it out or it has too many parameters."""
     check(kernel, NVPTX.name)
     layout = layout_of(kernel, options)
     if layout.passed > PARAMETERS:
@@ -102,13 +102,13 @@ def generate(kernel: Kernel, options: Options) -> DeviceCode:
 
 
 def layout_of(kernel: Kernel, options: Options) -> BlockLayout:
-    """Return the layout of block and state of a kernel compiled with these options."""
+    """Return the layout of the argument block and of the device state of a kernel compiled with these options."""
     tasks = {k: _state(task, options) for k, task in enumerate(kernel.tasks) if task.is_parallel}
     return lay_out_for_device(kernel, tasks, lists=not options.deterministic)
 
 
 def _state(task: Task, options: Options) -> TaskState:
-    """Return which words the device keeps for a task: its bounds, a list, partial sums."""
+    """Return which data of a task are kept in device memory: its bounds, a list, partial sums."""
     # A list comes in any order, so deterministic launches have none.
     listed = not options.deterministic and any(stack_allocas(task)) and gate_of(task) is not None
     words = len(element_sums(task, options)) * PARTIALS if options.deterministic else 0
@@ -116,7 +116,7 @@ def _state(task: Task, options: Options) -> TaskState:
 
 
 def _writes_its_bounds(task: Task) -> bool:
-    """Return True if bounds must be known before the task starts: it writes what they read, or they draw or write."""
+    """Return True if loop bounds must be stored before the task starts, because computing them again could differ."""
     inside = list(walk(task.bounds))
     if any(isinstance(s, (n.Random, n.Atomic, n.Store)) for s in inside):
         return True
@@ -128,7 +128,7 @@ def _writes_its_bounds(task: Task) -> bool:
 
 
 class _EntryWriter:
-    """Represent an entry point being written, which ends at `leave`; its builder stands where nothing has failed."""
+    """Emit one GPU entry point; its builder is at the code that runs if nothing has failed, `leave` is the exit."""
 
     def __init__(self, m: ModuleState, name: str, together: bool = False) -> None:
         by_value = ir.Type(f"ptr byval([{max(m.layout.passed, 8)} x i8]) align 8")
@@ -144,22 +144,22 @@ class _EntryWriter:
             self.go_on_if_zero(self.b.load(self.state(m.layout.returned_at), I64))
 
     def address(self, at: int) -> ir.LLVMValue:
-        """Load the address that the argument block holds at this byte offset."""
+        """Emit a load of the address that the argument block holds at a byte offset."""
         place = self.b.gep(self.block, const(I64, at), I8, inbounds=True)
         return self.b.load(place, pointer(NVPTX.space))
 
     def state(self, at: int) -> ir.LLVMValue:
-        """Return the address of a word of the state."""
+        """Return the address of the word at a byte offset of the device state."""
         return self.b.gep(self.address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
 
     def go_on_if(self, cond: ir.LLVMValue) -> None:
-        """Leave the entry point unless the condition holds."""
+        """Emit a branch to the exit of the entry point unless the condition holds."""
         go_on = self.b.function.append_basic_block("go")
         self.b.cbranch(cond, go_on, self.leave)
         self.b.position_at_end(go_on)
 
     def go_on_if_zero(self, word: ir.LLVMValue) -> None:
-        """Leave the entry point unless the word is 0."""
+        """Emit a branch to the exit of the entry point unless the word is 0."""
         self.go_on_if(self.b.icmp_unsigned("==", word, const(word.type, 0)))
 
     def close(self) -> None:
@@ -202,7 +202,7 @@ class _TaskEntriesWriter:
     # -- boxes ----------------------------------------------------------------------------------------------
 
     def _compute_box(self, entry: _EntryWriter) -> ir.LLVMValue:
-        """Return the box in memory of the thread, which becomes registers; leave if the bounds fail."""
+        """Emit the computation of the task's box and return its address; on failure the entry point ends."""
         assert self.bounds is not None
         box = entry.b.alloca(I64, 2 * self.axes)
         status = entry.b.call(self.bounds, [entry.block, box])
@@ -220,7 +220,7 @@ class _TaskEntriesWriter:
         return b.load(b.gep(memory, const(I64, 8 * word), I8, inbounds=True), I64)
 
     def _box(self, entry: _EntryWriter) -> ir.LLVMValue:
-        """Return the box, computed or as it was stored, in memory of the thread."""
+        """Return the address of the task's box in thread memory: computed now, or copied from the device state."""
         if self.index not in self.m.layout.boxes:
             return self._compute_box(entry)
         b, box = entry.b, entry.b.alloca(I64, 2 * self.axes)
@@ -254,14 +254,14 @@ class _TaskEntriesWriter:
 
     @property
     def in_order(self) -> bool:
-        """Return True if one thread does the whole task: another order of updates would show, and must not."""
+        """Return True if one thread must run the whole task, because results must not depend on an order of updates."""
         if not self.m.options.deterministic:
             return False
         kept = {stmt for s in self.sums for stmt in s.updates}
         return is_order_visible(self.task, self.m.sharing(self.index).plain, kept)
 
     def _run(self, entry: _EntryWriter) -> None:
-        """Write the entry point of a parallel task."""
+        """Emit the entry point that runs a parallel task over all iterations."""
         thread, threads = self._threads(entry)
         b, box = entry.b, self._box(entry)
         call = [entry.block, box, thread, box_volume(b, box, 0, self.axes), threads, thread]
@@ -279,7 +279,7 @@ class _TaskEntriesWriter:
             b.position_at_end(done)
 
     def _call(self, entry: _EntryWriter, name: str, numbered: frozenset[str], call: list[ir.LLVMValue]) -> None:
-        """Run the task; a short task has code of its own for launches that need no comparisons of indices."""
+        """Emit the call that runs the task; short tasks get a second version for launches without index checks."""
         b, checks = entry.b, self.m.checks.of(self.task, learns=not may_write_late(self.task))
         if not checks.launches or coarsening_factor(self.m, self.task) == 1:
             b.call(self._over_all(name, numbered), call)
@@ -305,7 +305,7 @@ class _TaskEntriesWriter:
         return task_function(self.m, self.index, self.task, name=name, additions=additions)
 
     def _is_linear(self, entry: _EntryWriter, box: ir.LLVMValue, own: frozenset[str]) -> ir.LLVMValue:
-        """Return the condition that the box begins at 0, and the arrays have its extents."""
+        """Return the condition that the box starts at 0 and the extents of the own arrays equal those of the box."""
         b = entry.b
         # The extent of the first axis is not compared, because no number of an element depends on it.
         is_so: ir.LLVMValue = const(I1, True)
@@ -337,7 +337,7 @@ class _TaskEntriesWriter:
         b.call(run, [entry.block, box, zero, box_volume(b, box, 0, self.axes), blocks, zero])
 
     def _run_listed(self, entry: _EntryWriter) -> None:
-        """Write the entry point over the list, or over all iterations if more pass than the list has room for."""
+        """Emit the entry point that runs the listed iterations, or all of them if the list was too short."""
         thread, threads = self._threads(entry)
         b, box, layout = entry.b, self._box(entry), self.m.layout
         length = b.load(entry.state(layout.length_at[self.index]), I64)
@@ -348,7 +348,7 @@ class _TaskEntriesWriter:
         b.call(run, [entry.block, box, thread, count, threads, thread])
 
     def _finish(self, entry: _EntryWriter) -> None:
-        """Write the entry point of a task without iterations whose end adds up the sums that blocks have left."""
+        """Emit the entry point that adds up the partial sums that thread blocks have stored."""
         entry.go_on_if_zero(warp.special_register(self.m, entry.b, "ctaid.x"))
         zero, one = const(I64, 0), const(I64, 1)
         run = task_function(

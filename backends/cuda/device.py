@@ -1,4 +1,4 @@
-"""This module manages one GPU: the current stream, what may be in flight, errors found on the device, and waiting.
+"""This module manages one GPU: its current stream, pending launches, errors that kernels recorded, and waiting.
 
 Invariant: code that reads memory of the device on the host calls `wait`, or copies through the current stream, first;
 both end with `raise_errors`, so an error surfaces before anything that it spoiled is seen. After a failure the word
@@ -39,7 +39,7 @@ _MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class ErrorRecords:
-    """Hold error records in pinned memory, one for each executable: site + 1, first, second."""
+    """Manage error records in pinned host memory, one per executable: site number + 1, and two values."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -48,7 +48,7 @@ class ErrorRecords:
         self.readers: dict[int, Callable[[Record], StackgradError]] = {}
 
     def claim(self, reader: Callable[[Record], StackgradError]) -> int:
-        """Return the address of a new record; `reader` makes an exception of it."""
+        """Return the address of a new error record; `reader` converts its content to an exception."""
         if not self._free:
             self._grow()
         address = self._free.pop()
@@ -94,7 +94,7 @@ class ErrorRecords:
 
 @dataclass
 class CudaDevice:
-    """Represent a GPU and its driver.
+    """Represent a GPU: its driver, streams, error records, and memory to be freed later.
 
     Attributes:
         driver: Driver of the GPU.
@@ -136,7 +136,7 @@ class CudaDevice:
 
     @property
     def table_address(self) -> int:
-        """Return the address of the driver's table."""
+        """Return the address of the table of driver functions and state that native code reads."""
         return address_of(self.table)
 
     @property
@@ -152,7 +152,7 @@ class CudaDevice:
 
     @property
     def stream(self) -> int:
-        """Return the stream that launches and copies go to; 0 is the stream of all calls that name none."""
+        """Return the current stream, to which launches and copies go; 0 is CUDA's default stream."""
         return self.driver.stream
 
     @stream.setter
@@ -170,7 +170,7 @@ class CudaDevice:
         return self.driver.new_stream()
 
     def destroy_stream(self, stream: int) -> None:
-        """End a stream when its work is over, and free what is kept for launches on it."""
+        """Destroy a stream after its work is done, and free the memory that is kept for it."""
         if stream == self.stream:
             self.stream = 0
         self.driver.wait(stream)
@@ -189,7 +189,7 @@ class CudaDevice:
 
     @contextmanager
     def between(self, stream: int) -> Iterator[None]:
-        """Do as `on`, ordered after the present stream's work so far, and before its later work."""
+        """Make a stream current for the `with` block, ordered after and before the work of the outer stream."""
         own = self.stream
         self.follow(stream, own)
         with self.on(stream):
@@ -198,7 +198,7 @@ class CudaDevice:
 
     @contextmanager
     def capturing(self, stream: int) -> Iterator[list[int]]:
-        """Record what is launched inside the `with` as a graph, which the yielded list has afterwards.
+        """Record launches of the `with` block as a CUDA graph, which is then appended to the yielded list.
 
         Nothing can be waited for inside.
         """
@@ -220,7 +220,7 @@ class CudaDevice:
             made.append(self.driver.end_capture(stream))
 
     def _end_capture(self, pending: int, graphs: int) -> None:
-        """Restore the words that a recording has changed."""
+        """Restore the words of the driver's table that recording a graph has changed."""
         self.is_capturing = False
         self.table[PENDING], self.table[LAUNCH_GRAPH] = pending, graphs
 
@@ -239,7 +239,7 @@ class CudaDevice:
         return self.table[PENDING] != 0 or self._waits > 0
 
     def launched(self) -> None:
-        """Record that the device was given work by other means than host code."""
+        """Record that the device has work in flight that host code for launches did not start."""
         self.table[PENDING] = 1
 
     def _refuse_capturing(self) -> None:
@@ -260,7 +260,7 @@ class CudaDevice:
         self._raise_after(self._over(self.driver.wait_all))
 
     def _over(self, finish: Callable[[], object]) -> PrintedText:
-        """Wait by `finish` until nothing is in flight, free dropped memory, and return what kernels printed."""
+        """Call `finish`, which waits for the device; free dropped memory and return the text that kernels printed."""
         # What was dropped before goes back. What is dropped meanwhile may belong to launches that another thread has
         # made since, and stays as long as there are any.
         dropped, self._trash = self._trash, []
@@ -277,7 +277,7 @@ class CudaDevice:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Record that inside the `with` launches may be in flight without the word saying so."""
+        """Count the `with` block as work in flight, even though the word for pending launches is cleared in it."""
         # Another thread must wait for them too.
         self._waits += 1
         try:
@@ -286,7 +286,7 @@ class CudaDevice:
             self._waits -= 1
 
     def settle(self) -> None:
-        """Wait if anything may be in flight, also while another thread waits for it."""
+        """Wait if launches may be in flight, including launches for which another thread already waits."""
         if self.is_pending:
             self.wait()
 
@@ -324,7 +324,7 @@ class CudaDevice:
         self.launched()
 
     def _raise_after(self, text: PrintedText) -> None:
-        """Show what was printed, then raise what went wrong on the device, else what the user's output stream raised.
+        """Show printed text, then raise the device's error, or else an exception of the user's output stream.
 
         What that stream launches is over when this method returns; what it prints comes at the next wait.
         """
@@ -346,7 +346,7 @@ class CudaDevice:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call `give_back`, which frees memory, once no launch uses it; the garbage collector may call this method."""
+        """Register the function `give_back`, which frees memory and is called as soon as no launch can use it."""
         self._trash.append((give_back, size))
 
     def hold(self, thing: object, size: int = 0) -> None:
@@ -354,7 +354,7 @@ class CudaDevice:
         self.drop(partial(_forget, thing), size)
 
     def tidy(self) -> None:
-        """Give back what was dropped, if that takes no wait or there is much of it."""
+        """Free dropped memory if no launch is in flight, or wait for the launches if there is much of it."""
         if not self._trash or self.is_capturing:
             return
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
@@ -364,7 +364,7 @@ class CudaDevice:
         self._over(finish).show()
 
     def close(self) -> None:
-        """Wait, and give everything back; errors of the device are dropped, what was printed is shown."""
+        """Wait for the device, free all its memory and show printed text; device errors are dropped."""
         self.table[PENDING] = 0
         text = self._over(self.driver.wait_all)
         self.records.take()
@@ -373,7 +373,7 @@ class CudaDevice:
 
 
 def _show_rest(device: weakref.ref[CudaDevice], process: int) -> None:
-    """Show what was printed and never waited for, when the process that opened the device ends."""
+    """Print, at exit of the process that opened the device, the text that was not shown before."""
     own = device()
     if own is not None and process == os.getpid():
         with suppress(DriverError):

@@ -82,7 +82,7 @@ class CudaDeviceInfo:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """Represent a launch in a graph: its function, blocks and threads of a block."""
+    """Represent a kernel launch in a CUDA graph: its function, its number of blocks, and threads per block."""
 
     function: int
     blocks: int
@@ -105,7 +105,7 @@ class LaunchGraph:
 
 
 class Driver(Protocol):
-    """Describe the driver of one GPU; every method raises DriverError.
+    """Define the interface of the driver of one GPU; all methods may raise DriverError.
 
     Copies from and to host memory that is not pinned are over when the call returns.
 
@@ -196,7 +196,7 @@ class Driver(Protocol):
         """Write an item of 1, 2 or 4 bytes `count` times; the call does not wait."""
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
-        """Write zeros; the call does not wait."""
+        """Set device memory to zero, without waiting."""
 
     def new_stream(self) -> int:
         """Return a new stream."""
@@ -226,10 +226,10 @@ class Driver(Protocol):
         """Return the milliseconds between two events, after waiting for them."""
 
     def begin_capture(self, stream: int) -> None:
-        """Record what is launched on the stream from now on, in place of running it."""
+        """Start to record the launches on the stream as a graph instead of running them."""
 
     def end_capture(self, stream: int) -> int:
-        """Return what was recorded as a graph that is ready to be launched."""
+        """End the recording and return the graph, ready to be launched."""
 
     def launch_graph(self, graph: int, stream: int | None = None) -> None:
         """Launch a graph on a stream."""
@@ -238,7 +238,7 @@ class Driver(Protocol):
         """Destroy a graph."""
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
-        """Return a graph of launches one after the other.
+        """Return a CUDA graph that runs the given kernel launches one after another.
 
         Args:
             clear: Address and bytes of memory that is set to zero before the launches; None for none.

@@ -1,4 +1,4 @@
-"""This module numbers the words through which native code reaches the driver; each device has one table."""
+"""This module defines the words of the table through which native code calls the driver, one table per device."""
 
 from __future__ import annotations
 

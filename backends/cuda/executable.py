@@ -1,4 +1,4 @@
-"""This module defines a kernel on a GPU: its code on the device, host code that launches it, and blocks to launch with.
+"""This module defines the executable of a kernel on a GPU: device code, host launch code, argument blocks.
 
 Launches on managed arrays are not waited for; what goes wrong on the device surfaces at the next wait (device.py). A
 launch on external arrays works on copies, so it is over, and has raised, when `run` returns; so is a launch on arrays
@@ -53,7 +53,7 @@ Tests of errors that surface late set it to False, because debug builds find mos
 
 @dataclass
 class ErrorReader:
-    """Make exceptions of error records.
+    """Convert the error records of a kernel to exceptions.
 
     Attributes:
         code: Code of the kernel.
@@ -80,7 +80,7 @@ class ErrorReader:
 
 @dataclass
 class LoadedKernel:
-    """Represent the loaded code and memory of an executable on the device.
+    """Represent what an executable holds on the device: its module, its error record, memory of its blocks.
 
     Attributes:
         module: Handle of its code.
@@ -95,13 +95,13 @@ class LoadedKernel:
     owned: list[BlockState] = field(default_factory=list)
 
     def lose(self, owned: BlockState) -> None:
-        """Free the device memory of a dead argument block; no launch with it is in flight."""
+        """Free the device memory of an argument block that was deleted; no launch may still use the block."""
         if owned in self.owned:
             self.owned.remove(owned)
             owned.give_back()
 
     def give_back(self, device: CudaDevice) -> None:
-        """Unload the code and free its memory; no launch uses it any more."""
+        """Unload the code and free all device memory of the executable; no launch may still use it."""
         while self.owned:
             self.owned.pop().give_back()
         device.records.release(self.record)
@@ -134,7 +134,7 @@ class CudaExecutable:
         self._starting = device.prints.lock if self.calls_back else nullcontext()
 
     def _load(self) -> None:
-        """Load the code, and claim an error record and a number for prints."""
+        """Load the code on the device, and register an error record and a print number for it."""
         driver = self.device.driver
         module = driver.load(driver.assemble(self.code.text, self.code.names, self.options))
         record = self.device.records.claim(self._reader)
@@ -188,7 +188,7 @@ class CudaExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile; raise what `run` raises, and errors of the device.
+        """Launch the kernel once and wait; return the seconds waited for earlier launches, and seconds of each task.
 
         Returns:
             (seconds waited for launches before, seconds of each task).
@@ -202,7 +202,7 @@ class CudaExecutable:
             return aside, timed.by_task()
 
     def _run_staged(self, block: DeviceBlock, sizes: Sizes) -> None:
-        """Launch on copies of the external arrays, and wait."""
+        """Launch on device copies of the external arrays, wait, and copy the written arrays back."""
         if self.device.is_capturing:
             names = ", ".join(block.foreign)
             raise Unsupported(
@@ -226,13 +226,13 @@ class CudaExecutable:
             self._start(block)
 
     def _start(self, block: DeviceBlock) -> None:
-        """Launch a block; nothing else is launched meanwhile if the kernel prints."""
+        """Launch an argument block; a kernel that prints excludes other launches meanwhile."""
         with self._starting:
             if self._launch(block.address) == FAILED:
                 self._again(block)
 
     def _again(self, block: DeviceBlock) -> None:
-        """Retry a launch that was not made, after removing the cause (each cause once), or raise the reason."""
+        """Retry a launch that the driver refused, once per cause that can be removed, or raise DriverError."""
         # A thread that the driver does not know yet must be attached; a graph for the launch may have to be made.
         driver = self.device.driver
         code = self._code(block)
@@ -246,19 +246,19 @@ class CudaExecutable:
         raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
 
     def _code(self, block: DeviceBlock) -> int:
-        """Return the error code of the last launch of a block that was not made."""
+        """Return the driver's error code of the block's last launch, which was refused."""
         return block.word(self.layout.driver_error_at)
 
     @property
     def calls_back(self) -> bool:
-        """Return True if only Python launches the kernel, because it prints; see `Prints.lock`."""
+        """Return True if the kernel prints, so that only Python code may launch it."""
         return is_printing(self.kernel)
 
     # -- ready launches --------------------------------------------------------------------------------------
 
     @property
     def growths(self) -> int:
-        """Return the number of launches that made the heap larger."""
+        """Return the number of launches of this kernel that made the adstack heap larger."""
         return self._placement.growths
 
     @property
@@ -268,7 +268,7 @@ class CudaExecutable:
 
     @property
     def is_bound(self) -> bool:
-        """Return True if blocks hold addresses of one stream, which may change with the heap's epoch."""
+        """Return True if blocks hold addresses of one stream's memory, which are invalid after a change of epoch."""
         return bool(self.layout.stacks or self.layout.state_size)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
@@ -276,7 +276,7 @@ class CudaExecutable:
         self._reader.explain = explain
 
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches; return False if that is not possible now.
+        """Prepare an argument block for launches without Python. Return False if that is not possible now.
 
         Args:
             block: Block to prepare.
@@ -303,7 +303,7 @@ class CudaExecutable:
         return True
 
     def new_block(self) -> DeviceBlock:
-        """Return an argument block that holds no ready launch yet."""
+        """Return a new argument block that is not yet filled for a launch."""
         layout = self.layout
         block = DeviceBlock(layout, self.kernel.name, self._written, self.device, self.buffers, self._keys)
         block.put(layout.errors_at, self._loaded.record)
@@ -317,7 +317,7 @@ class CudaExecutable:
         return block
 
     def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:
-        """Retry a launch that was not made, or raise its error; return True if the block can still launch."""
+        """Retry a launch that was refused, or raise its error. Return True if the block can still be launched."""
         # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:

@@ -1,4 +1,4 @@
-"""This module launches through a graph of the driver, which takes less than half the time of a kernel's launch.
+"""This module emits code that replays a launch by a CUDA graph, in less than half the time of single launches.
 
 Host code first writes down the *plan* of a launch, a word for each entry point: blocks and threads, 0 where it is not
 started. The *record* of a block has a graph for the plan that its launches keep having. A launch that starts the same
@@ -53,7 +53,7 @@ EntryKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class RecordOffsets:
-    """Represent the offsets of the parts of a record, in bytes from the begin of a block.
+    """Represent the byte offsets of the parts of a graph record, which lies in the argument block of a launch.
 
     Attributes:
         begin: Offset of the record.
@@ -64,22 +64,22 @@ class RecordOffsets:
     entries: int
 
     def word(self, number: int) -> int:
-        """Return the offset of a word of the record in the block, in bytes."""
+        """Return the byte offset in the argument block of a word of the graph record."""
         return self.begin + 8 * number
 
     @property
     def nodes(self) -> int:
-        """Return the offset of the nodes of the graph."""
+        """Return the byte offset of the handles of the graph's nodes."""
         return self.word(NODES)
 
     @property
     def plan(self) -> int:
-        """Return the offset of the plan that the nodes hold."""
+        """Return the byte offset of the launch plan for which the graph's nodes were last set."""
         return self.word(NODES + self.entries)
 
     @property
     def parameters(self) -> int:
-        """Return the offset of the parameters that the nodes hold."""
+        """Return the byte offset of the kernel parameters for which the graph's nodes were last set."""
         return self.word(NODES + 2 * self.entries)
 
 
@@ -90,7 +90,7 @@ def launch_order(layout: BlockLayout, entries: Iterable[EntryKey]) -> list[Entry
 
 
 def record_offsets(layout: BlockLayout, entries: int) -> RecordOffsets:
-    """Return the offsets of the parts of a block's record, which lies after all other parts of the block."""
+    """Return the offsets of the graph record, which is the last part of an argument block."""
     return RecordOffsets(layout.size, entries)
 
 
@@ -100,7 +100,7 @@ def block_bytes(layout: BlockLayout, entries: int) -> int:
 
 
 def replay_function(m: ModuleState, keys: list[EntryKey]) -> ir.LLVMFunction:
-    """Return the function `sg.replay`, which makes a launch by the graph in the record if that is possible.
+    """Return the function `sg.replay`, which launches a block by its CUDA graph if the graph fits the launch.
 
     sg.replay(block, table, stream, plan) returns 0 when the launch is made, PLAIN, WANTED, or a code of the driver.
     """
@@ -140,7 +140,7 @@ class _ReplayWriter:
         self._give_up(const(I64, -1))
 
     def _give_up(self, count: ir.LLVMValue) -> None:
-        """Stop using this graph, because its nodes may be in any state.
+        """Emit code that drops the graph, because setting its nodes failed and left them in an unknown state.
 
         Single calls then tell what is wrong, unless the graph is. `count` is the number of launches in a row from now
         on, or -1 if no other graph is to be made either.
@@ -152,15 +152,15 @@ class _ReplayWriter:
     # -- words ----------------------------------------------------------------------------------------------
 
     def _at(self, offset: int) -> ir.LLVMValue:
-        """Return the address of a byte of the block."""
+        """Return the address of the byte at an offset in the argument block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _word(self, offset: int) -> ir.LLVMValue:
-        """Return a word of the block."""
+        """Emit a load of the word at a byte offset in the argument block and return the word."""
         return self.b.load(self._at(offset), I64)
 
     def _put(self, number: int, value: ir.LLVMValue) -> None:
-        """Write a word of the record."""
+        """Emit a store to a word of the graph record, by the number of the word."""
         self.b.store(value, self._at(self.places.word(number)))
 
     def _table(self, word: int, t: ir.Type = I64) -> ir.LLVMValue:
@@ -172,7 +172,7 @@ class _ReplayWriter:
         return self._table(word, PTR)
 
     def _planned(self, place: int) -> ir.LLVMValue:
-        """Return the word of the plan that belongs to an entry point."""
+        """Return the launch plan's word for the entry point with the number `place`."""
         return self.b.load(self.b.gep(self.plan, const(I64, place), I64), I64)
 
     def _leave_if(self, cond: ir.LLVMValue, code: int) -> None:
@@ -183,7 +183,7 @@ class _ReplayWriter:
     # -- steps ----------------------------------------------------------------------------------------------
 
     def _leave_where_captured(self) -> None:
-        """Leave if another library records what is launched, since a recording takes kernels, not graphs.
+        """Emit a return from `sg.replay` if another library records the stream, since recordings take no graphs.
 
         The default stream cannot be recorded, but it belongs to the current context: in another context a kernel is
         refused where a graph would run out of order.
@@ -205,7 +205,7 @@ class _ReplayWriter:
             self._leave_if(b.icmp_unsigned("!=", bad, const(I32, 0)), PLAIN)
 
     def _started(self) -> ir.LLVMValue:
-        """Return a word with a bit for each entry point that this launch starts; return from `sg.replay` if it is 0."""
+        """Return a bit mask of the entry points that this launch starts; `sg.replay` returns if it is 0."""
         b = self.b
         found: ir.LLVMValue = const(I64, 0)
         for place in range(len(self.keys)):
@@ -215,7 +215,7 @@ class _ReplayWriter:
         return found
 
     def _without(self, started: ir.LLVMValue) -> None:
-        """Count a launch without a fitting graph, and return from `sg.replay`."""
+        """Emit the return from `sg.replay` if no graph fits; after enough equal launches it asks for a new graph."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)
@@ -233,7 +233,7 @@ class _ReplayWriter:
         b.ret(const(I32, WANTED))
 
     def _copy(self, at: int, source: ir.LLVMValue, size: int) -> None:
-        """Copy bytes to a place of the block."""
+        """Emit a copy of `size` bytes to an offset in the argument block."""
         copy = self.e.m.declare("llvm.memcpy.p0.p0.i64", VOID, [PTR, PTR, I64, I1])
         self.b.call(copy, [self._at(at), source, const(I64, size), const(I1, 0)])
 
@@ -252,7 +252,7 @@ class _ReplayWriter:
                 self._set_node(graph, place, key)
 
     def _set_node(self, graph: ir.LLVMValue, place: int, key: EntryKey) -> None:
-        """Update the graph node of an entry point to the parameters of this launch."""
+        """Emit code that sets the parameters of the graph node of one entry point."""
         b, shape = self.b, self._planned(place)
         with b.if_then(b.icmp_unsigned("!=", shape, const(I64, 0))):
             set_node = self.e.m.helper("sg.set", I32, [PTR, PTR, I64, I64, I64, I64], _set)
@@ -265,13 +265,13 @@ class _ReplayWriter:
 
 
 def _is_of_context(b: IRBuilder, code: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that a call was refused because the thread must be attached first."""
+    """Return the condition that a call was refused because the thread is not attached to the CUDA context."""
     first, second = (b.icmp_unsigned("==", code, const(I32, known)) for known in CONTEXT_ERRORS)
     return b.or_(first, second)
 
 
 def _set(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write sg.set(block, cuGraphExecKernelNodeSetParams, graph, node, function, shape), which sets a node.
+    """Define `sg.set`, which sets grid size and parameters of one node by cuGraphExecKernelNodeSetParams.
 
     The block is the one parameter of the kernel.
     """
@@ -291,6 +291,6 @@ def _set(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def grid_of_word(b: IRBuilder, shape: ir.LLVMValue) -> list[ir.LLVMValue]:
-    """Return blocks along three axes and threads along three, from a word of a plan."""
+    """Return (blocks x, y, z, threads x, y, z) of an entry point from its word in the launch plan."""
     one = const(I32, 1)
     return [b.trunc(shape, I32), one, one, b.trunc(b.lshr(shape, const(I64, 32)), I32), one, one]

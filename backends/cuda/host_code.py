@@ -1,4 +1,4 @@
-"""This module writes `launch(block)`: host code that starts the entries of a kernel through the driver, without Python.
+"""This module emits `launch(block)`: host code that starts a kernel's entry points by driver calls, without Python.
 
 It has the form of a CPU launch, so that everything that launches on a CPU launches on a GPU, and it neither waits nor
 takes locks. The driver's table, whose address the block holds, is shared by all kernels, so that a changed stream
@@ -53,7 +53,7 @@ def host_code(kernel: Kernel, layout: BlockLayout, entries: Entries, width: int)
 
 
 class _LaunchWriter:
-    """Write the body of `launch`, which ends at a call that the driver refuses."""
+    """Emit the body of `launch`, which returns as soon as the driver refuses a call."""
 
     def __init__(self, m: ModuleState, function: ir.LLVMFunction, entries: Entries, width: int) -> None:
         self.m, self.function, self.width = m, function, width
@@ -81,7 +81,7 @@ class _LaunchWriter:
         self._refuse()
 
     def _refuse(self) -> None:
-        """Emit the block that is reached from calls that the driver refuses."""
+        """Emit the code for refused driver calls: it stores the error code in the block and returns FAILED."""
         b = self.b
         b.position_at_end(self.failed)
         if self.refused:
@@ -95,11 +95,11 @@ class _LaunchWriter:
     # -- words ----------------------------------------------------------------------------------------------
 
     def _at(self, offset: int) -> ir.LLVMValue:
-        """Return the address of a byte of the block."""
+        """Return the address of the byte at an offset in the argument block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _planned(self, place: int) -> ir.LLVMValue:
-        """Return the address of the word of an entry in the plan (graph_replay.py)."""
+        """Return the address of the launch plan's word for an entry point (graph_replay.py)."""
         return self.b.gep(self.plan, const(I64, place), I64)
 
     def _slot(self, offset: int) -> ir.LLVMValue:
@@ -123,7 +123,7 @@ class _LaunchWriter:
     # -- calls ----------------------------------------------------------------------------------------------
 
     def _unless_refused(self, code: ir.LLVMValue) -> None:
-        """Go on if the driver has accepted a call, else end the launch."""
+        """Emit a branch that ends the launch if the driver call returned an error code."""
         b = self.b
         go_on = self.function.append_basic_block("started")
         self.refused.append((code, b.block))
@@ -131,7 +131,7 @@ class _LaunchWriter:
         b.position_at_end(go_on)
 
     def _clear(self) -> None:
-        """Set the device memory that holds the state of this launch to zero."""
+        """Emit the driver call that sets the device state of this launch to zero."""
         size = self.m.layout.state_size
         if size:
             arguments = [self._slot(self.m.layout.state_at), const(I8, 0), const(I64, size), self.stream]
@@ -150,7 +150,7 @@ class _LaunchWriter:
             self._unless_refused(b.call_pointer(self._table(RECORD, PTR), I32, [event, self.stream]))
 
     def _replay(self) -> None:
-        """Emit the end of `launch` for launches that a graph makes, or for which a graph must be made first."""
+        """Emit the call of `sg.replay`; if it made the launch or asks for a graph, `launch` returns here."""
         b = self.b
         code = b.call(replay_function(self.m, self.keys), [self.block, self.table, self.stream, self.plan])
         with b.if_then(b.icmp_signed("!=", code, const(I32, PLAIN))):
@@ -159,7 +159,7 @@ class _LaunchWriter:
             b.ret(const(I32, OK))
 
     def _launch(self) -> None:
-        """Start the entry points of the plan, each by its own call of the driver."""
+        """Emit the driver calls that start the entry points of the launch plan one by one."""
         self._clear()
         laps = self._slot(self.m.layout.laps_at)
         self._lap(laps, 0)
@@ -208,7 +208,10 @@ class _LaunchWriter:
         self._start("finish", index, one)
 
     def _by_chunks(self, count: ir.LLVMValue, most: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of threads that decide several iterations each, if these are enough threads (chunks.py)."""
+        """Return the number of threads that a task runs on by chunks, at most `most` (chunks.py).
+
+        Each thread tests several iterations if that leaves enough threads to keep the GPU busy.
+        """
         b, threads = self.b, count
         for rounds in reversed(ROUNDS):
             each = b.udiv(b.add(count, const(I64, rounds - 1)), const(I64, rounds))
@@ -217,14 +220,14 @@ class _LaunchWriter:
         return self._least(threads, most)
 
     def _fitting(self, rows: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the threads of a block, so that threads do not outnumber rows: a whole number of blocks, or one."""
+        """Return the number of threads per block, chosen so that the launch has no more threads than rows."""
         b = self.b
         rest = b.urem(rows, const(I64, self.width))
         narrow = self._least(rows, const(I64, WARP))
         return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
     def _choose(self, index: int, all_threads: ir.LLVMValue, threads: ir.LLVMValue, width: ir.LLVMValue) -> None:
-        """Plan to run over the list of the iterations that pass, if this launch has one, else over all iterations."""
+        """Emit the plan of a gated task: over the list of passing iterations if the launch has one, else over all."""
         b = self.b
         listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
         room = self._slot(self.m.layout.room_at[index])
@@ -239,7 +242,7 @@ class _LaunchWriter:
         b.position_at_end(done)
 
     def _count(self, index: int, task: Task) -> ir.LLVMValue:
-        """Return the iterations of a task."""
+        """Return the number of iterations of a task."""
         # If the host cannot count, or fails, the number is very large, and the device reports the failure.
         if not is_countable(task):
             return const(I64, _UNKNOWN)
@@ -251,7 +254,7 @@ class _LaunchWriter:
 
 
 def _start(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write sg.start(block, cuLaunchKernel, stream, function, shape); it starts nothing for a shape of 0."""
+    """Define `sg.start`, which starts one entry point by cuLaunchKernel; a plan word of 0 starts nothing."""
     b = e.b
     block, launch, stream, handle, shape = function.args
     with b.if_then(b.icmp_unsigned("==", shape, const(I64, 0))):

@@ -1,4 +1,4 @@
-"""This module keeps the driver's graph for the launches of one block, made when host code asks (graph_replay.py).
+"""This module creates the CUDA graph for the launches of one argument block, at the request of host code.
 
 Invariant: a state belongs to a block and a stream, and a graph to a block and a stream, so a graph clears one state.
 """
@@ -31,18 +31,18 @@ MOST = 512
 
 
 class LaunchGraphs:
-    """Keep at most one graph of a block at a time, for these entry points in order."""
+    """Manage the CUDA graph of an argument block, at most one at a time."""
 
     def __init__(self, device: CudaDevice, keys: Sequence[EntryKey]) -> None:
         self._device, self._keys = device, keys
         self._held: LaunchGraph | None = None
 
     def begin(self, block: ArgumentBlock) -> None:
-        """Prepare the record of a block that has no graph yet."""
+        """Initialize the graph record of a block that has no graph yet."""
         block.put(self._places(block).word(NEED), self._device.patience)
 
     def _places(self, block: ArgumentBlock) -> RecordOffsets:
-        """Return the places of the parts of the record of a block."""
+        """Return the byte offsets of the parts of the block's graph record."""
         return record_offsets(block.layout, len(self._keys))
 
     def make(self, block: ArgumentBlock) -> None:
@@ -77,7 +77,7 @@ class LaunchGraphs:
         block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
-        """Return a graph of the launch in the record; the argument block may describe a later launch by now.
+        """Return a CUDA graph of the launch in the graph record; the rest of the block may describe a later launch.
 
         The result is None if the device has enough graphs.
 

@@ -1,4 +1,4 @@
-"""This module writes a task in two forms: with all comparisons of indices, and without those that a launch decides.
+"""This module emits a task in two versions: with all index checks, and without those that launch conditions decide.
 
     if the extents and arguments leave it open whether indices are inside: run with comparisons
     else: run without
@@ -20,7 +20,7 @@ from ..codegen.types import I8, I64, const
 
 
 class EntryConditions(ArithEmitter):
-    """Write conditions on extents and arguments where an entry point begins."""
+    """Emit conditions on extents and arguments at the start of a GPU entry point."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks) -> None:
         super().__init__(m, b)
@@ -40,7 +40,7 @@ class EntryConditions(ArithEmitter):
 def with_and_without(
     m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks, run: Callable[[bool], object]
 ) -> None:
-    """Write a task in two versions, with and without index checks.
+    """Emit a branch to one of two versions of a task: with all index checks, or without those decided at launch.
 
     Args:
         m: Module being written.

@@ -22,7 +22,7 @@ from .driver import NOTHING_LEFT, DriverError
 
 
 class ManagedMemory:
-    """Represent the owner of managed memory; NumPy makes arrays over it, which keep it alive.
+    """Own a piece of managed memory; NumPy arrays over this memory keep the object alive.
 
     Attributes:
         device: GPU of the memory.
@@ -61,7 +61,7 @@ def _managed(device: CudaDevice, size: int) -> int:
 
 
 def _asked(device: CudaDevice, size: int, ask: Any) -> int:
-    """Return memory; if there is none left, ask once more after dropped memory has gone back."""
+    """Return the address that `ask(size)` allocates; if memory is short, free dropped memory and ask once more."""
     try:
         address: int = ask(size)
     except DriverError as refused:
@@ -78,7 +78,7 @@ def _asked(device: CudaDevice, size: int, ask: Any) -> int:
 
 
 def owner_of(array: np.ndarray) -> ManagedMemory | None:
-    """Return the owner of the memory of an array if it is managed, else None."""
+    """Return the ManagedMemory object of an array, or None if its memory is not managed."""
     found = owners.owner_of(array)
     return found if isinstance(found, ManagedMemory) else None
 
@@ -90,7 +90,7 @@ def is_addressable(array: np.ndarray, device: CudaDevice) -> bool:
 
 
 class Buffers:
-    """Keep memory of the device for what lives as long as a launch; free buffers are kept by powers of two."""
+    """Allocate device buffers for the duration of a launch; free buffers are reused, sorted by power of two."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device

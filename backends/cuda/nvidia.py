@@ -1,4 +1,4 @@
-"""This module defines `CudaDriver`: NVIDIA's driver through cuda.bindings. No other file names a type of CUDA.
+"""This module defines `CudaDriver`, which wraps NVIDIA's driver by cuda.bindings. No other file uses CUDA's types.
 
 Invariant: every call makes the context current in the calling thread first; see driver.py.
 """
@@ -21,7 +21,7 @@ _FORKED = "a GPU cannot be used in a process that was forked after it was opened
 
 
 class CudaDriver:
-    """Represent NVIDIA's driver, by the primary context of a GPU, which other libraries of the process use too."""
+    """Represent NVIDIA's driver for one GPU, in its primary context, which other libraries of the process share."""
 
     def __init__(self, ordinal: int = 0) -> None:
         """Open the GPU with this number; raise Unavailable if it cannot be used."""
@@ -39,7 +39,7 @@ class CudaDriver:
             raise NoCudaDevice(f"there is no driver of NVIDIA: {text}", "install it, or run on sg.cpu") from missing
 
     def _open(self, ordinal: int) -> None:
-        """Retain the primary context, and read what the GPU is."""
+        """Retain the primary context of the GPU and read the properties of the GPU."""
         cuda = self._cuda
         self._call("cuInit", 0)
         device = self._call("cuDeviceGet", ordinal)
@@ -122,14 +122,14 @@ class CudaDriver:
         self._call("cuCtxSetCurrent", self._context)
 
     def _on(self, stream: int | None) -> int:
-        """Attach the thread, and return the stream that a call uses."""
+        """Attach the calling thread to the context, and return `stream`, or the current stream for None."""
         self.attach()
         return self.stream if stream is None else stream
 
     # -- code -----------------------------------------------------------------------------------------------
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """Return PTX, with a zero byte at the end, from the cache on disk if it is in the cache."""
+        """Compile LLVM IR to PTX that ends with a zero byte, or take the PTX from the cache on disk."""
         cache = disk_cache.active_cache()
         if cache is None:
             return _assemble(text, entries, self.architecture)
@@ -219,7 +219,7 @@ class CudaDriver:
             self._call(f"cuMemsetD{8 * width}Async", address, item, count, self._on(stream))
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
-        """Write zeros, after the work of the stream."""
+        """Set device memory to zero, after the work of the stream."""
         self.fill(address, 0, 1, size, stream)
 
     # -- streams, events, graphs ----------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class CudaDriver:
         return float(self._call("cuEventElapsedTime", first, last))
 
     def begin_capture(self, stream: int) -> None:
-        """Record what this thread launches on a stream, in place of running it."""
+        """Start to record what this thread launches on a stream as a graph, instead of running it."""
         mode = self._cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._call("cuStreamBeginCapture", self._on(stream), mode)
 
@@ -303,7 +303,7 @@ class CudaDriver:
     def _nodes(
         self, graph: Any, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int
     ) -> tuple[int, ...]:
-        """Add the nodes of a graph, one after the other; return those of the kernels."""
+        """Add the nodes to a graph, one after another, and return the handles of the kernel nodes."""
         cuda, nodes = self._cuda, []
         before: list[Any] = []
         if clear is not None:
@@ -338,5 +338,5 @@ def _bindings() -> Any:
 
 
 def _assemble(text: str, entries: Sequence[str], architecture: str) -> bytes:
-    """Return PTX with a zero byte at the end."""
+    """Return the PTX of LLVM IR, with a zero byte at the end."""
     return assemble(text, entries, architecture).encode() + b"\0"

@@ -19,7 +19,7 @@ MOST = 32
 
 
 def own_arrays(task: Task) -> frozenset[str]:
-    """Return these arrays of a task; none unless it is short, without loops, and uses its indices for nothing else."""
+    """Return the arrays that a task accesses only at the indices of its iteration; none if the task is unsuited."""
     inside, indices = list(walk(task.body)), set(task.indices)
     if len(task.indices) < 2 or len(inside) > MOST:
         return frozenset()

@@ -1,4 +1,4 @@
-"""This module makes the PTX of a kernel, with libdevice linked in where the code calls it."""
+"""This module compiles a kernel to PTX and links libdevice, NVIDIA's math library, if the code calls it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None)
 
 @contextmanager
 def _refusals(kernel: Kernel, text: str, arch: str, options: Options | None) -> Iterator[None]:
-    """Raise an error with a report that lets a failure of LLVM be repeated."""
+    """Convert errors of LLVM in the `with` block to an error that names a folder with a reproducer."""
     try:
         yield
     except (InvalidLLVMError, RuntimeError) as error:
@@ -92,7 +92,7 @@ def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.Module
 
 
 def _internalize(module: llvm.ModuleRef, entries: Sequence[str]) -> None:
-    """Hide all but the entry points, so that the pipeline removes the unused functions and tables of libdevice."""
+    """Make all functions but the entry points internal, so that LLVM removes the unused parts of libdevice."""
     for function in module.functions:
         if not function.is_declaration and function.name not in entries:
             function.linkage = "internal"

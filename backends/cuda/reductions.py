@@ -1,4 +1,4 @@
-"""This module writes the sums of codegen/reductions.py: each thread keeps a sum, a block makes one update.
+"""This module emits sums over iterations: each thread sums up privately, then a thread block makes one update.
 
     for i: loss[None] += f(x[i])      →      own = 0; for i of the thread: own += f(x[i]); block: loss[None] += sum
 
@@ -36,7 +36,7 @@ class PrivateSums(TaskExtension):
         self.cells: list[ir.LLVMValue] = []
 
     def begin(self, e: Emitter) -> None:
-        """Give each sum a register that holds the neutral element."""
+        """Emit one variable per sum for the thread's private value, initialized to the neutral element."""
         e.numbered = self.numbered
         for s in self.sums:
             t = memory_type(s.dtype)
@@ -46,14 +46,14 @@ class PrivateSums(TaskExtension):
             e.private.update(dict.fromkeys(s.updates, cell))
 
     def end(self, e: Emitter) -> None:
-        """Combine the parts of all threads of the block, and publish the sums."""
+        """Emit the combination of each sum over the threads of a block, and the update of its element."""
         for s, cell in zip(self.sums, self.cells):
             own = e.b.load(cell, memory_type(s.dtype))
             total = warp.reduce_block(e.m, e.b, s.op, s.dtype, own)
             self.publish(e, s, total)
 
     def publish(self, e: Emitter, s: ElementSum, total: ir.LLVMValue) -> None:
-        """Let one thread of the block update the element, or write the sum down."""
+        """Emit the update of the element by one thread of the block, or a store of the block's sum for later."""
         if not e.m.options.deterministic:
             self._update(e, s, total)
             return
@@ -64,7 +64,7 @@ class PrivateSums(TaskExtension):
             b.store(b.zext(warp.special_register(e.m, b, "nctaid.x"), I64), e.temp(e.m.layout.partials[e.task]))
 
     def _update(self, e: Emitter, s: ElementSum, total: ir.LLVMValue) -> None:
-        """Let one thread update the element, unless the sum is neutral."""
+        """Emit the update of the element by the first thread of the block, unless the sum is the neutral element."""
         b, t = e.b, memory_type(s.dtype)
         first = b.icmp_unsigned("==", warp.special_register(e.m, b, "tid.x"), const(I32, 0))
         with b.if_then(b.and_(first, _differs(e, total, const(t, neutral_element(s.op, s.dtype))))):
@@ -73,7 +73,7 @@ class PrivateSums(TaskExtension):
 
 
 class FinishSums(PrivateSums):
-    """Add to the code of a task without iterations the sums that blocks have written down."""
+    """Emit the last step of deterministic sums: combine the stored sums of all thread blocks."""
 
     def end(self, e: Emitter) -> None:
         """Combine the sums of all blocks, and update the elements."""
@@ -82,7 +82,7 @@ class FinishSums(PrivateSums):
             self._update(e, s, warp.reduce_block(e.m, e.b, s.op, s.dtype, found))
 
     def _of_this_thread(self, e: Emitter, place: int, s: ElementSum) -> ir.LLVMValue:
-        """Return the combination of words number, number + threads, ... in this order."""
+        """Emit the sum that one thread forms of the stored block sums, with a stride of the number of threads."""
         b, t = e.b, memory_type(s.dtype)
         written = b.load(e.temp(e.m.layout.partials[e.task]), I64)
         most = const(I64, PARTIALS)
@@ -106,7 +106,7 @@ class FinishSums(PrivateSums):
 
 
 def _partials(e: Emitter, place: int) -> ir.LLVMValue:
-    """Return the address of the sums of the thread blocks, which follow the number of blocks."""
+    """Return the address of the stored sums of the thread blocks."""
     return e.temp(e.m.layout.partials[e.task] + 8 * (1 + place * PARTIALS))
 
 
@@ -121,7 +121,7 @@ def _differs(e: Emitter, total: ir.LLVMValue, nothing: ir.LLVMValue) -> ir.LLVMV
 
 
 def element(e: Emitter, s: ElementSum) -> ir.LLVMValue:
-    """Return the address of the element, from what the launch fixes."""
+    """Return the address of the sum's element, computed from arguments and extents of the launch."""
     temp = e.m.layout.temps.get(s.array)
     if temp is not None:
         return e.temp(temp[0])

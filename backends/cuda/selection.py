@@ -1,4 +1,4 @@
-"""This module decides which gated tasks (codegen/gates.py) run over a list or by chunks, and writes the scans.
+"""This module decides which gated tasks run over a list or by chunks, and emits the code that tests the gates.
 
 A task with adstacks gets a list of all iterations that pass, so that there need be no rows for the rest; it is known if
 that pays, for sizes are counted (policy.py). A task without adstacks runs over what passes of each chunk (chunks.py),
@@ -91,7 +91,7 @@ def packed_gates(kernel: Kernel, index: int, options: Options) -> NestedGates | 
 
 
 def _cost(block: Block, numbers: Mapping[Value, int]) -> int:
-    """Return the cost of statements in additions; a loop of unknown trip count is dear."""
+    """Return the cost of statements in units of one addition; a loop with unknown trip count counts as expensive."""
     return sum(
         (OPS[s.op].cost if isinstance(s, n.Op) else 1)
         + _trips(s, numbers) * sum(_cost(inner, numbers) for inner in blocks(s))
@@ -100,14 +100,14 @@ def _cost(block: Block, numbers: Mapping[Value, int]) -> int:
 
 
 def _trips(stmt: Stmt, numbers: Mapping[Value, int]) -> int:
-    """Return the number of times that the blocks of a statement run."""
+    """Return the estimated number of times that the nested blocks of a statement run."""
     if isinstance(stmt, n.For) and stmt.begin in numbers and stmt.end in numbers and stmt.stop is None:
         return max((numbers[stmt.end] - numbers[stmt.begin]) // stmt.step, 0)
     return DEAR if isinstance(stmt, LOOPS) else 1
 
 
 def gate_function(m: ModuleState, index: int, gates: NestedGates) -> ir.LLVMFunction:
-    """Write sg.gate.N(block, box, number), which gives 1 where an iteration passes."""
+    """Return the function sg.gate.N(block, box, number), which returns 1 if the iteration passes the gates."""
 
     def is_open(e: Emitter, gate: Gate) -> ir.LLVMValue:
         cond = e.operand(gate.cond)
@@ -130,7 +130,7 @@ def gate_function(m: ModuleState, index: int, gates: NestedGates) -> ir.LLVMFunc
 
 
 def select_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
-    """Write sg.select.N, which lists the iterations that pass.
+    """Return the function sg.select.N, which writes the numbers of the passing iterations to the task's list.
 
     It has the form of a task's function, but its stride is a number of blocks.
     """
@@ -141,7 +141,7 @@ def select_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
 
 
 class ListedTask(PrivateSums):
-    """Run the iterations in the list, if it has room for all that pass the gate."""
+    """Emit a task that runs the iterations of its list, or all iterations if the list was too short."""
 
     def begin(self, e: Emitter) -> None:
         """Emit the comparison that tells if the list has room for all iterations that pass."""
@@ -151,7 +151,7 @@ class ListedTask(PrivateSums):
         self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number at a place of the list, or the place itself if the list is not complete."""
+        """Return the iteration number at a position of the list, or the position itself if the list was too short."""
         b, before = e.b, e.b.block
         listed, known = (b.function.append_basic_block(name) for name in ("listed", "numbered"))
         b.cbranch(self.complete, listed, known)
@@ -166,23 +166,23 @@ class ListedTask(PrivateSums):
 
 
 class CompactedTask(PrivateSums):
-    """Run the iterations that pass the gate, chunk by chunk."""
+    """Emit a task that runs, chunk by chunk, the iterations that pass the gate."""
 
     def __init__(self, found: tuple[ElementSum, ...], chunks: ChunkLoop) -> None:
         super().__init__(found)
         self.chunks = chunks
 
     def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
-        """Emit the begin of a chunk of iterations; return the loop over those that pass."""
+        """Emit the start of the loop over chunks; return the range of passing iterations that a thread runs."""
         _, count, blocks = run
         return self.chunks.open(e, count, blocks)
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of the iteration at a place of the list."""
+        """Return the iteration number at a position of the chunk's list."""
         return self.chunks.number(e, place)
 
     def leave(self, e: Emitter) -> None:
-        """Emit the end of the work on a chunk of iterations."""
+        """Emit the end of the loop over chunks."""
         self.chunks.close(e)
 
 
@@ -191,7 +191,7 @@ WIDEST = 1 << 32
 
 
 class _ListAppender(TaskExtension):
-    """Append the iterations of a chunk that pass the gate to the list of the task, as far as it has room.
+    """Emit the scan of a task: append the iterations of each chunk that pass the gate to the task's list.
 
     A chunk with numbers that no entry can hold makes the length so large that no list has room, so that the task runs
     over all iterations.
@@ -201,7 +201,7 @@ class _ListAppender(TaskExtension):
         self.chunks = chunks
 
     def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
-        """Emit the begin of a chunk, and reserve places in the list; return the loop over iterations that pass."""
+        """Emit the start of a chunk and reserve list entries for its passing iterations; return a thread's range."""
         b, chunks = e.b, self.chunks
         _, count, blocks = run
         run = chunks.open(e, count, blocks)
@@ -214,17 +214,17 @@ class _ListAppender(TaskExtension):
         return run
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of the iteration at a place of the chunk's list."""
+        """Return the iteration number at a position of the chunk's list."""
         self.place = place
         return self.chunks.number(e, place)
 
     def after(self, e: Emitter) -> None:
-        """Write the number of the iteration to the list, if that has room."""
+        """Emit a store of the iteration number to the task's list, if the list has room."""
         b, layout = e.b, e.m.layout
         place = b.add(self.begin_at, self.place)
         with b.if_then(b.icmp_unsigned("<", place, e.slot(layout.room_at[e.task]))):
             b.store(b.trunc(e.iteration, I32), b.gep(e.slot_address(layout.list_at[e.task]), place, I32))
 
     def leave(self, e: Emitter) -> None:
-        """Emit the end of the work on a chunk of iterations."""
+        """Emit the end of the loop over chunks."""
         self.chunks.close(e)

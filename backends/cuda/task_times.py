@@ -11,7 +11,7 @@ from .driver import Driver
 
 
 class TaskTimes:
-    """Represent the events around the tasks of one launch."""
+    """Represent the CUDA events recorded around the tasks of one launch."""
 
     def __init__(self, driver: Driver, events: list[int]) -> None:
         self._driver, self._events = driver, events
@@ -23,13 +23,13 @@ class TaskTimes:
         return address_of(self._words)
 
     def by_task(self) -> list[float]:
-        """Return the seconds of each task, from the end of what ran before; the launch must be over."""
+        """Return the seconds of each task, measured from the event before it; the launch must be over."""
         return [self._driver.elapsed(*pair) / 1000 for pair in pairwise(self._events)]
 
 
 @contextmanager
 def task_events(driver: Driver, tasks: int) -> Iterator[TaskTimes]:
-    """Yield events for one launch of a kernel with `tasks` tasks."""
+    """Create CUDA events for one launch of a kernel with `tasks` tasks, for the `with` block."""
     events = [driver.new_event() for _ in range(1 + tasks)]
     try:
         yield TaskTimes(driver, events)

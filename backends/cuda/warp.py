@@ -1,4 +1,4 @@
-"""This module emits what threads of a warp and of a block do together, as helpers of the module with fixed names.
+"""This module emits operations of a GPU warp or thread block: lists, sums, broadcasts, barriers.
 
 `sg.warp.*` and `sg.block.*` are the only code that knows warps: a program that runs the module elsewhere replaces them
 by their meaning for one thread, by name. Special registers are read through the intrinsics of NVPTX and nothing else.
@@ -48,7 +48,9 @@ _INLINED = ("nounwind", "convergent", "alwaysinline")
 
 
 def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
-    """Return how many of the numbers that the threads of a block test pass (i32); see `list_number` for which.
+    """Emit the listing of passing numbers in a block, and return how many numbers pass, as an i32.
+
+    Each thread tests `len(passes)` numbers. `list_number` reads the list.
 
     A thread asks about `first_asked` and every `lanes`-th number from there on, and gives a condition, an i1, for each.
     The block has BLOCK threads, and all of them must reach this call.
@@ -63,13 +65,13 @@ def lanes(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
 
 
 def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.LLVMValue:
-    """Return the first number that this thread asks about (i32); a warp asks about neighbors."""
+    """Return the first number that this thread tests, as an i32; neighboring threads of a warp test neighbors."""
     lane = special_register(m, b, "laneid")
     return b.add(b.mul(b.sub(special_register(m, b, "tid.x"), lane), const(I32, rounds)), lane)
 
 
 def list_number(m: ModuleState, b: IRBuilder, place: ir.LLVMValue, is_all: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the number at a place (i32) of the list that the block made last, in ascending order.
+    """Return the number at a position of the list that `list_block` last made, in ascending order.
 
     Args:
         m: Module being written.
@@ -81,12 +83,12 @@ def list_number(m: ModuleState, b: IRBuilder, place: ir.LLVMValue, is_all: ir.LL
 
 
 def _list_memory(m: ModuleState) -> ir.LLVMValue:
-    """Return the memory that a block shares for its list."""
+    """Return the address of the block's shared memory that holds the list."""
     return m.module.shared("sg.shared.list", I16, BLOCK * max(ROUNDS))
 
 
 def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write the function that lists passing iterations: each warp writes after the counts of earlier warps."""
+    """Emit the body of the list function: each warp writes its passing numbers behind those of earlier warps."""
     b, m, passes = e.b, e.m, function.args
     masks = [_ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
@@ -114,7 +116,7 @@ def _write(
     counts: Sequence[ir.LLVMValue],
     place: ir.LLVMValue,
 ) -> None:
-    """Write the numbers that pass to the list."""
+    """Emit the stores of this thread's passing numbers to the list."""
     b, m = e.b, e.m
     memory, below, number = _list_memory(m), special_register(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
     for one, mask, count in zip(passes, masks, counts):
@@ -138,12 +140,12 @@ def _ballot(m: ModuleState, b: IRBuilder, cond: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the i64 that the first thread of the block has; all threads must reach this call."""
+    """Return the i64 value of the block's first thread in all threads; all threads must reach this call."""
     return b.call(m.helper("sg.block.broadcast", I64, [I64], _broadcast, _INLINED), [own])
 
 
 def _broadcast(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write the function of `broadcast_block`."""
+    """Emit the body of the function that `broadcast_block` calls."""
     b, m = e.b, e.m
     told = m.module.shared("sg.shared.told", I64, 1)
     with b.if_then(b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))):
@@ -153,7 +155,7 @@ def _broadcast(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def claim_block(m: ModuleState, b: IRBuilder, cell: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
-    """Return what a counter was before a block adds `count` to it by one atomic.
+    """Emit one atomic addition of `count` to a counter for the whole block, and return the counter's old value.
 
     All threads must reach this call, with the same count (i64). For a count of 0 nothing is added, and the result is
     undefined.
@@ -163,7 +165,7 @@ def claim_block(m: ModuleState, b: IRBuilder, cell: ir.LLVMValue, count: ir.LLVM
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write the function that `claim_block` calls."""
+    """Emit the body of the function that `claim_block` calls."""
     b, m, (cell, count) = e.b, e.m, function.args
     told = m.module.shared("sg.shared.told", I64, 1)
     first = b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))
@@ -180,7 +182,7 @@ WARPS = 32
 
 
 def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the values of all threads of the block combined in a fixed order; only thread 0 gets the result.
+    """Emit the reduction of the values of all threads of a block in a fixed order; only thread 0 gets the result.
 
     All threads of the block must reach this call.
 
@@ -200,7 +202,7 @@ def reduce_block(m: ModuleState, b: IRBuilder, op: str, t: Scalar, own: ir.LLVMV
 
 
 def _reduce_block(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar) -> None:
-    """Write the function of `reduce_block`: each warp by itself, then the first one combines what the warps have."""
+    """Emit the body of the block reduction: each warp reduces its values, then the first warp those of all warps."""
     b, m, kind = e.b, e.m, memory_type(t)
     lane, thread, width = (
         special_register(m, b, "laneid"),
@@ -234,7 +236,7 @@ def _least(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _barrier(m: ModuleState, b: IRBuilder) -> None:
-    """Wait until all threads of the block that still run are here and see what the other threads wrote."""
+    """Emit a barrier of the thread block, which also makes earlier writes visible to all its threads."""
     b.call(m.declare("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [I32]), [const(I32, 0)])
 
 
@@ -247,7 +249,7 @@ def reduce_warp(
     lanes: ir.LLVMValue,
     here: ir.LLVMValue | None = None,
 ) -> ir.LLVMValue:
-    """Return the values of the first `lanes` lanes combined in a fixed order; only lane 0 gets the result.
+    """Emit the reduction of the values of the first `lanes` lanes in a fixed order; only lane 0 gets the result.
 
     Args:
         m: Module being written.
@@ -268,7 +270,7 @@ def reduce_warp(
 
 
 def _reduce_warp(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar) -> None:
-    """Write the function of `reduce_warp`, by halves.
+    """Emit the body of the warp reduction, which halves the number of values in each step.
 
     Lane k takes what lane k + 16, k + 8, ... has, if that lane counts.
     """
@@ -285,7 +287,7 @@ def _reduce_warp(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar)
 
 
 def _from_lane(e: ArithEmitter, mask: ir.LLVMValue, value: ir.LLVMValue, distance: int) -> ir.LLVMValue:
-    """Return the value of the lane whose number is lower by `distance`; 64 bits go in two parts."""
+    """Return the value of the lane whose number is higher by `distance`; 64-bit values move in two halves."""
     b, t = e.b, value.type
     wide = t.text in ("double", "i64")
     word = value if isinstance(t, ir.IntType) else b.bitcast(value, I64 if wide else I32)

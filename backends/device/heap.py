@@ -30,7 +30,7 @@ _EPOCHS = count(1)
 
 
 class HeapDriver(Protocol):
-    """Describe what the heap asks of a driver; addresses are those of device memory."""
+    """Define the memory functions of a driver that the heap uses; all addresses are in device memory."""
 
     def allocate(self, size: int) -> int:
         """Return the address of `size` bytes; raise DeviceError if there are not so many."""
@@ -47,7 +47,7 @@ class HeapDriver(Protocol):
 
 @dataclass(frozen=True)
 class DeviceSlab:
-    """Represent one run of device memory.
+    """Represent the device memory of one slab: address, current size and peak size.
 
     Attributes:
         base: Address of the memory; 0 if there is none.
@@ -62,7 +62,7 @@ class DeviceSlab:
 
 @dataclass
 class _Slabs:
-    """Represent the slabs of one stream.
+    """Represent the slabs of one stream, by name.
 
     Attributes:
         epoch: Number that changes whenever an address does.
@@ -75,12 +75,12 @@ class _Slabs:
     void: DeviceSlab = DeviceSlab()
 
     def addresses(self) -> list[int]:
-        """Return the addresses of all memory held."""
+        """Return the addresses of all device memory that the slabs occupy."""
         return [slab.base for slab in (*self.by_name.values(), self.void) if slab.base]
 
 
 class DeviceHeap:
-    """Hold slabs by stream and name; where no stream is named, the slabs of the present stream are meant.
+    """Manage the slabs of all streams; methods without a stream argument use the current stream's slabs.
 
     Attributes:
         memory: Driver that gives the memory.
@@ -103,7 +103,7 @@ class DeviceHeap:
 
     @contextmanager
     def claimed(self) -> Iterator[DeviceHeap]:
-        """Yield the slabs for one launch.
+        """Reserve the heap for one launch and yield it, or yield a temporary heap if another thread is launching.
 
         While native code launches on another thread, these are the slabs of a new heap for this launch alone.
         """
@@ -124,11 +124,11 @@ class DeviceHeap:
 
     @property
     def epoch(self) -> int:
-        """Return a number that changes when an address changes, or another stream becomes the present one."""
+        """Return a number that changes when a slab moves or another stream becomes the current one."""
         return self.words[EPOCH]
 
     def use(self, stream: int) -> None:
-        """Make the slabs of a stream the present ones; standing launches of another stream are not valid meanwhile."""
+        """Make the slabs of a stream the current ones; ready launches for other streams are invalid until then."""
         with self.lock:
             self._stream = stream
             self._slabs = self._streams.setdefault(stream, _Slabs(next(_EPOCHS)))
@@ -172,7 +172,7 @@ class DeviceHeap:
         return True
 
     def _replace(self, sizes: Mapping[str, int], least: Mapping[str, int], needs: Mapping[str, int]) -> None:
-        """Free the old slabs and allocate new ones.
+        """Free the old memory of some slabs and allocate new memory for them.
 
         Args:
             sizes: Bytes of the new slabs.
@@ -189,7 +189,7 @@ class DeviceHeap:
             slabs[name] = DeviceSlab(base, size, max(slabs[name].peak, size))
 
     def _allocated(self, sizes: Mapping[int, None], needs: Mapping[str, int]) -> tuple[int, int]:
-        """Return (address, size) of the first size that the device gives."""
+        """Try to allocate each of the sizes in turn; return (address, size) of the first that succeeds."""
         for size in sizes:
             try:
                 return self.memory.allocate(size), size
@@ -198,20 +198,20 @@ class DeviceHeap:
         raise _refusal(needs, f"the device refuses: {problem}") from problem
 
     def _room(self, held: int) -> tuple[int, str]:
-        """Return (most bytes of all slabs together, why no more)."""
+        """Return the greatest number of bytes of all slabs together, and a text that names the cause of this limit."""
         if self.limit is not None:
             return self.limit, f"the heap is limited to {self.limit} bytes"
         left, total = self.memory.free_memory()
         return left + held, f"the device has {left} of {total} bytes left"
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return (bytes that all slabs of a stream together can ever have, source of this limit)."""
+        """Return the greatest adstack bytes that a stream can ever have, and a text that names the cause."""
         if self.limit is not None:
             return self.limit, "the heap is limited to"
         return self.memory.free_memory()[1], "the device has"
 
     def base(self, name: str, void: int = 0) -> int:
-        """Return the address of a slab; if it is empty, that of `void` bytes for reads of stacks without slots."""
+        """Return the address of a slab; if it is empty, that of `void` readable bytes for stacks without slots."""
         found = self._slabs.by_name[name].base
         if found or not void:
             return found
@@ -226,12 +226,12 @@ class DeviceHeap:
         return self._slabs.void.base
 
     def renew(self) -> None:
-        """Make every ready launch that uses the present slabs invalid."""
+        """Invalidate all ready launches that use the current stream's slabs."""
         with self.lock:
             self._renew_epoch()
 
     def _renew_epoch(self) -> None:
-        """Start a new epoch of the present slabs, which ends ready launches on them."""
+        """Start a new epoch of the current stream's slabs, which invalidates their ready launches."""
         self.words[EPOCH] = self._slabs.epoch = next(_EPOCHS)
 
     def report(self) -> dict[str, dict[str, int]]:
@@ -257,7 +257,7 @@ class DeviceHeap:
 
 
 def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
-    """Return the refusal of a request."""
+    """Return the error that adstacks need more memory than the device has, with sizes and reason."""
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return HeapRefusal(f"the adstacks need {sizes}, and {reason}")
 

@@ -1,4 +1,4 @@
-"""This module decides the threads and rows of a task with adstacks on a device, and whether it runs over a list.
+"""This module decides how many threads and rows a GPU task with adstacks gets, and if it runs over a list.
 
 A row of T neighboring ones costs its deepest iteration, and T threads in flight want T rows. Histories that stay in
 half of the second-level cache are read back at its speed, so
@@ -44,7 +44,7 @@ SPARSE = 2
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Represent the numbers of a GPU that decide how much runs at once.
+    """Represent the sizes of a GPU's cache and memory, which limit the number of threads and rows.
 
     Attributes:
         l2_bytes: Bytes of the second-level cache.
@@ -57,7 +57,7 @@ class DeviceLimits:
 
 @dataclass(frozen=True)
 class TaskDemand:
-    """Represent what a task asks for.
+    """Represent the memory that a task needs for adstacks, and the numbers of its iterations.
 
     Attributes:
         row: Bytes of its deepest iteration, all slabs together.
@@ -76,7 +76,7 @@ class TaskDemand:
 
 @dataclass(frozen=True)
 class TaskGeometry:
-    """Represent what a task gets.
+    """Represent the number of rows (and threads) with which a task runs, and the capacity of its list.
 
     Attributes:
         rows: Rows held at once, and threads at most.
@@ -88,13 +88,13 @@ class TaskGeometry:
 
 
 def cached_threads(row: int, device: DeviceLimits) -> int:
-    """Return the threads whose rows stay in half of the second-level cache, within what suits a device."""
+    """Return the number of threads whose rows fit into half of the second-level cache, between LEAST and MOST."""
     fitting = device.l2_bytes // 2 // max(row, 1)
     return min(max(_power_below(fitting), LEAST), MOST)
 
 
 def dispatch(demand: TaskDemand, device: DeviceLimits) -> TaskGeometry:
-    """Return how a parallel task with stacks runs."""
+    """Return the number of rows and the list capacity with which a parallel task with adstacks runs."""
     threads, passing, count = _affordable(demand, device), demand.passing, demand.count
     everything = threads if count is None else min(threads, _warps(count))
     if passing is None:
@@ -110,14 +110,14 @@ def dispatch(demand: TaskDemand, device: DeviceLimits) -> TaskGeometry:
 
 
 def _room(passing: int) -> int:
-    """Return the entries of a list."""
+    """Return the number of entries of a list for `passing` counted iterations, with some reserve."""
     # Iterations that pass the gate and push nothing were not counted: some fit, and with more of them the task runs
     # over all its iterations.
     return passing + passing // 16 + 256
 
 
 def _affordable(demand: TaskDemand, device: DeviceLimits) -> int:
-    """Return the largest number of threads that can each have a row, and that still shorten the launch."""
+    """Return the largest number of threads that memory allows and that still shortens the launch."""
     row = max(demand.row, 1)
     most = max(device.memory_bytes // 4 // row, 1)
     if demand.content is not None:
@@ -127,7 +127,7 @@ def _affordable(demand: TaskDemand, device: DeviceLimits) -> int:
 
 
 def halve_rows(found: TaskGeometry) -> TaskGeometry:
-    """Return the dispatch with half the rows, down to one."""
+    """Return the same geometry with half the rows, but at least one."""
     rows = found.rows // 2
     return TaskGeometry(_warps(rows) if rows >= WARP else max(rows, 1), found.listed)
 

@@ -1,4 +1,4 @@
-"""This module places adstacks on a device: slots of neighboring rows lie side by side, and each thread has a row.
+"""This module lays out adstacks in device memory: slots of neighboring rows are adjacent; each thread has a row.
 
     address of slot k = slab + offset · rows + (k · rows + row) · slot
 
@@ -34,7 +34,7 @@ ENTRY = 4
 
 @dataclass
 class StackPlacement:
-    """Represent what decides where the adstacks of one executable lie, besides the sizes of a launch.
+    """Represent the data of an executable that decide the memory layout of its adstacks, apart from sizes.
 
     Attributes:
         kernel: The kernel.
@@ -51,7 +51,7 @@ class StackPlacement:
     growths: int = 0
 
     def demands(self, sizes: Sizes) -> dict[int, TaskDemand]:
-        """Return what each parallel task with stacks asks for."""
+        """Return the adstack memory and iteration counts of each parallel task with adstacks, by task."""
         return {
             task: self._demand(task, [s for s in self.layout.stacks if s.task == task], sizes)
             for task in dict.fromkeys(task for task, _ in self.layout.rows)
@@ -59,7 +59,7 @@ class StackPlacement:
         }
 
     def _demand(self, task: int, stacks: list[StackLayout], sizes: Sizes) -> TaskDemand:
-        """Return the memory that a task needs for these adstacks, and the number of its iterations if it is known."""
+        """Return the adstack memory and iteration counts of a task with the given adstacks."""
         slots = [stack_capacity(s, sizes) for s in stacks]
         row = sum(s.slot_bytes * k for s, k in zip(stacks, slots))
         pushed = [total_pushes(s, k, sizes) for s, k in zip(stacks, slots)]
@@ -75,19 +75,19 @@ class StackPlacement:
         )
 
     def dispatches(self, sizes: Sizes) -> dict[int, TaskGeometry]:
-        """Return how each task with stacks runs; a serial task has one thread and one row."""
+        """Return the numbers of rows and list entries of each task with adstacks; a serial task has one row."""
         found = {task: TaskGeometry(1) for task, _ in self.layout.rows}
         return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes).items()}
 
 
 def place(kernel: Kernel, layout: BlockLayout, device: DeviceLimits) -> StackPlacement:
-    """Return the placement of a kernel on a device."""
+    """Return the StackPlacement of a kernel on a device."""
     parallel = (k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
     return StackPlacement(kernel, layout, device, frozenset(parallel))
 
 
 def rows_in_flight(kernel: Kernel, layout: BlockLayout, task: int, sizes: Sizes, device: DeviceLimits) -> Concurrency:
-    """Return the number of rows of a task, one for each thread.
+    """Return how many rows a task uses at once, which is also its number of threads.
 
     An iteration begins when the iteration before it has given the row back.
 
@@ -103,7 +103,7 @@ def rows_in_flight(kernel: Kernel, layout: BlockLayout, task: int, sizes: Sizes,
 
 @dataclass
 class StackPlan:
-    """Represent the numbers of one launch.
+    """Represent the memory layout of the adstacks in one launch: block words, bytes of slabs, iteration lists.
 
     Attributes:
         dispatches: How each task runs.
@@ -120,12 +120,12 @@ class StackPlan:
     widest: tuple[int, int] = (0, -1)
 
     def need(self, slab: str, size: int) -> None:
-        """Have room for `size` bytes in a slab."""
+        """Raise the planned size of a slab to at least `size` bytes."""
         self.needs[slab] = max(self.needs.get(slab, 0), size)
 
 
 def plan(layout: BlockLayout, sizes: Sizes, dispatches: Mapping[int, TaskGeometry]) -> StackPlan:
-    """Place every stack of a kernel.
+    """Compute the offset and capacity of every adstack of a kernel, and the bytes of each slab.
 
     Args:
         layout: Byte offsets into the argument block.
@@ -177,7 +177,7 @@ def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -
 
 
 def _list(out: StackPlan, layout: BlockLayout, task: int, begin: int) -> None:
-    """Reserve room for the list of a task after its rows."""
+    """Reserve memory for a task's list of iterations in the integer slab, after the rows."""
     room = out.dispatches[task].listed
     out.words.append((layout.room_at[task], room))
     if room:
@@ -191,7 +191,7 @@ def _round(size: int, to: int) -> int:
 
 
 def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> None:
-    """Reserve memory and write offsets, capacities and bases into the block, unless they are in the block already.
+    """Reserve adstack memory and write its addresses and capacities into the block, unless the block has them.
 
     The caller holds the heap's lock until it has launched.
 
@@ -220,7 +220,7 @@ def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: De
 
 
 def _reserve(placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> StackPlan:
-    """Reserve memory and return the plan: what suits the device, else with half the rows, down to one for each task."""
+    """Reserve adstack memory and return the plan; while memory is short, halve the rows down to one per task."""
     dispatches = placement.dispatches(sizes)
     while True:
         found = plan(placement.layout, sizes, dispatches)

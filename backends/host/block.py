@@ -43,7 +43,7 @@ _MASK = 0xFFFFFFFF
 
 
 class BoundArray:
-    """Represent the array whose address the argument block holds now."""
+    """Represent the array that an argument block currently refers to, for one parameter of the kernel."""
 
     __slots__ = ("array", "held", "shape")
 
@@ -54,7 +54,7 @@ class BoundArray:
 
 
 class ArgumentBlock:
-    """Represent the memory of one launch at a time.
+    """Represent the argument block of a kernel, which one launch at a time uses.
 
     Attributes:
         layout: Byte offsets into the block.
@@ -67,7 +67,7 @@ class ArgumentBlock:
     """
 
     def __init__(self, layout: BlockLayout, kernel: str, written: set[str], size: int = 0) -> None:
-        """Allocate the block; `size` is its bytes, if they are more than the layout says."""
+        """Allocate the block; `size` is its number of bytes if more than the layout needs."""
         self.layout = layout
         self.kernel = kernel
         self.written = written
@@ -83,7 +83,7 @@ class ArgumentBlock:
         self.stacks_key: object = None
 
     def bind(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
-        """Put the arguments of a launch in place.
+        """Write the arrays, scalars and random key of a launch into the block.
 
         Args:
             arrays: Arrays by parameter name.
@@ -111,7 +111,7 @@ class ArgumentBlock:
         _KEY.pack_into(self.view, self.layout.draws_at, draws.seed & _MASK, draws.launch & _MASK)
 
     def _scalar(self, at: int, form: struct.Struct, t: Scalar, value: int | float | bool) -> None:
-        """Write a number; a number that the type does not hold is converted as a constant of this type is."""
+        """Write a scalar argument; a number outside the range of its type is wrapped or rounded like a constant."""
         try:
             form.pack_into(self.view, at, value)
         except (struct.error, OverflowError):
@@ -147,7 +147,7 @@ class ArgumentBlock:
                 )
 
     def _misfit(self, slot: ArrayLayout, array: np.ndarray) -> str:
-        """Return what is wrong with an array, or an empty text."""
+        """Return a text that says why an array does not fit its parameter, or an empty text if it fits."""
         if not isinstance(array, np.ndarray):
             return f"a {type(array).__name__}"
         if array.dtype != slot.type.dtype.dtype or array.ndim != slot.type.ndim:

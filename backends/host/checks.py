@@ -21,7 +21,7 @@ FIT = 0x501
 
 
 def load_text(name: str, base: str, place: int | str, kind: str = "i64") -> str:
-    """Return the text of a load of a word.
+    """Return LLVM IR that loads word number `place` from an array of words.
 
     Args:
         name: Name of the value.
@@ -33,7 +33,7 @@ def load_text(name: str, base: str, place: int | str, kind: str = "i64") -> str:
 
 
 def byte_at(name: str, base: str, offset: int | str, kind: str = "ptr") -> str:
-    """Return the text of a load at an offset in bytes.
+    """Return LLVM IR that loads a value at a byte offset from a pointer.
 
     Args:
         name: Name of the value.
@@ -45,7 +45,7 @@ def byte_at(name: str, base: str, offset: int | str, kind: str = "ptr") -> str:
 
 
 def store_text(value: str, base: str, place: int, name: str) -> str:
-    """Return the text of a store of a word.
+    """Return LLVM IR that stores a value to word number `place` of an array of words.
 
     Args:
         value: Value to store.

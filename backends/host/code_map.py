@@ -1,4 +1,4 @@
-"""This module writes maps of machine code for gdb and perf into the folder that STACKGRAD_CODE_MAP names.
+"""This module tells gdb and perf where kernels' machine code is: it writes maps to the folder STACKGRAD_CODE_MAP.
 
 Code that a program makes while it runs is in no file that these tools know. Each module that is loaded leaves
 `NAME.N.o`, a line in `PID.gdb` that tells gdb where it lies, and its records in `jit-PID.dump`, which `perf inject
@@ -35,7 +35,7 @@ _open: dict[tuple[str, int], CodeMap] = {}
 
 
 def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
-    """Record that a module was loaded; this function never raises.
+    """Write the maps of a newly loaded module, if STACKGRAD_CODE_MAP is set; never raise an exception.
 
     Args:
         name: Name of the kernel.
@@ -102,7 +102,7 @@ def _new(path: Path, mode: str) -> Any:
 
 
 def _records(module: str, table: CodeTable, base: int, number: int) -> Iterator[bytes]:
-    """Yield the records of each function: its lines, then its code."""
+    """Yield the jitdump records of each function of a module: its source lines, then its machine code."""
     for place, function in enumerate(table.functions):
         start, end = function.address, function.address + function.size
         lines = [(line.address, line.place) for line in table.lines if start <= line.address < end and line.place]

@@ -36,7 +36,7 @@ def host_cpu() -> tuple[str, str]:
 
 @cache
 def host_target() -> Target:
-    """Return the description of this CPU for the generator."""
+    """Return the description of this CPU that the code generator uses."""
     initialize()
     triple, features = llvm.get_default_triple(), llvm.get_host_cpu_features()
     # All 64-bit ARM CPUs fuse; x86 CPUs say if they do.
@@ -48,7 +48,7 @@ def host_target() -> Target:
 
 @cache
 def machine(effort: int = 2) -> llvm.TargetMachine:
-    """Return the target machine for the host, by effort of its code generator."""
+    """Return LLVM's target machine for the host; `effort` is its optimization level, 0 to 3."""
     name, features = host_cpu()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=effort, reloc="pic", codemodel="small")
@@ -126,7 +126,7 @@ def _emitted(generated: KernelCode, effort: int) -> bytes:
 
 
 def _crashed(what: str, error: Exception, generated: KernelCode, effort: int) -> InternalError:
-    """Return an error with a report that lets the failure be repeated."""
+    """Return an InternalError that names a folder with a reproducer of LLVM's failure."""
     name, features = host_cpu()
     texts = {"module.ll": generated.text}
     options, cpu = generated.options, f"{name} {features}"

@@ -1,4 +1,4 @@
-"""This module reads the functions and the line table of an object file, that is, the program's line at each address.
+"""This module reads functions and source lines by address from an object file.
 
 It reads just what LLVM writes for one module on 64-bit ELF: symbols, and the line programs of DWARF 4. Addresses count
 from the start of `.text`; code in other sections (functions that are hardly ever run) is left out.
@@ -20,7 +20,7 @@ _FUNCTION = 2
 
 
 class ObjectFunction(NamedTuple):
-    """Represent a function of `.text`."""
+    """Represent a function in the `.text` section: name, address and size."""
 
     name: str
     address: int
@@ -59,7 +59,7 @@ class CodeTable:
 
 
 def read_object(image: bytes) -> CodeTable:
-    """Return the table of an object file, or an empty table for a file of another kind."""
+    """Return the functions and source lines of an object file, or an empty table if the format is unknown."""
     if not image.startswith(_ELF):
         return CodeTable()
     sections = {section.name: section for section in _sections(image)}
@@ -90,14 +90,14 @@ def _sections(image: bytes) -> Iterator[ObjectSection]:
 
 
 def _string(texts: bytes, at: int) -> str:
-    """Return the text that ends with the next zero byte."""
+    """Return the zero-terminated text that begins at an offset."""
     return texts[at : texts.index(b"\0", at)].decode(errors="replace")
 
 
 def _starts(
     sections: dict[str, ObjectSection], text: ObjectSection, symbols: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield (place in the line table, the address in `.text` that the linker would write to this place)."""
+    """Yield (offset in the line table, the address that a linker would store there) of each relocation."""
     for name in (".rela.debug_line",):
         data = sections[name].data if name in sections else b""
         for at in range(0, len(data), _RELOCATION.size):
@@ -148,7 +148,7 @@ class _Cursor:
 
 @dataclass
 class _LineProgram:
-    """Represent one line program: its header, and the registers of its machine.
+    """Interpret one DWARF line program: its header and the registers of its state machine.
 
     Attributes:
         code: Place of the next opcode.

@@ -1,4 +1,4 @@
-"""This module pins outer names of a kernel: it finds words in memory that change when a name is bound anew.
+"""This module finds the memory words that change when a global or closure name of a kernel is bound to a new object.
 
 Machine code compares these words. A cell of a closure holds one pointer. A module's dictionary leads to its table, in
 which a name has an entry of two pointers, key and value; a table that was replaced is another one, an entry that was
@@ -31,7 +31,7 @@ _TEXTS = 1
 
 
 class PinnedName(NamedTuple):
-    """Represent a pinned name.
+    """Represent the memory words that show that a name still means the same object.
 
     Attributes:
         words: Addresses of words, each with what it contains.
@@ -45,7 +45,7 @@ class PinnedName(NamedTuple):
 
 
 def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None:
-    """Return the pin of a name that a closure holds, or None if it cannot be pinned.
+    """Return the memory words to watch for a closure variable, or None if the variable cannot be watched.
 
     Args:
         function: Function with the closure.
@@ -58,7 +58,7 @@ def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None
 
 
 def pin_global(function: FunctionType, name: str, found: Any) -> PinnedName | None:
-    """Return the pin of a name of a module, or None if the place of the name cannot be found.
+    """Return the memory words to watch for a global name, or None if its dictionary entry cannot be found.
 
     Args:
         function: Function whose globals hold the name.

@@ -1,4 +1,4 @@
-"""This module defines a ready launch: a handle of the trampoline and the argument block that it launches with.
+"""This module defines a ready launch: a handle of the trampoline together with its argument block.
 
 Invariant: a standing launch is valid only while its block holds what Python established for this very state: the sizes
 for these versions, numbers and extents, and the heap's present addresses. `stand` establishes it, anything that fails
@@ -26,13 +26,13 @@ from .pinned_names import PinnedName
 
 
 class ReadyExecutable(Protocol):
-    """Describe an executable that can have ready launches, which the trampoline repeats."""
+    """Define the interface of an executable that the trampoline can launch without Python."""
 
     layout: BlockLayout
 
     @property
     def heap(self) -> HeapLike:
-        """Return the heap whose epoch the launches depend on."""
+        """Return the adstack heap whose addresses the launches use."""
 
     @property
     def address(self) -> int:
@@ -40,30 +40,30 @@ class ReadyExecutable(Protocol):
 
     @property
     def is_bound(self) -> bool:
-        """Return True if blocks hold addresses that last as long as the heap's epoch."""
+        """Return True if blocks hold addresses that are valid for one epoch of the heap only."""
 
     @property
     def calls_back(self) -> bool:
         """Return True if a launch runs Python code."""
 
     def new_block(self) -> ArgumentBlock:
-        """Return an argument block that holds no ready launch yet."""
+        """Return a new argument block that is not yet filled for a launch."""
 
     def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches; return False if that is not possible now."""
+        """Prepare an argument block for launches without Python. Return False if that is not possible now."""
 
     def refuse(self, block: Any, sizes: Sizes) -> bool:
-        """Raise the error of a failed launch, or retry it; return True if launches with the block are still ready."""
+        """Raise the error of a failed launch, or retry it. Return True if the block can still be launched."""
 
 
 def launchable(executable: object) -> ReadyExecutable | None:
-    """Return the executable if it can have ready launches, or None."""
+    """Return the executable if the trampoline can launch it, else None."""
     found: Any = executable
     return None if getattr(executable, "stand", None) is None else found
 
 
 class HeapLike(Protocol):
-    """Describe a heap as launches see it."""
+    """Define the part of a heap that ready launches read: its epoch."""
 
     words: array[int]
 
@@ -73,7 +73,7 @@ class HeapLike(Protocol):
 
 
 class ExpectedArgument(NamedTuple):
-    """Represent what the trampoline expects of one argument of a call.
+    """Represent the condition that one argument of a call must meet so that the trampoline may launch.
 
     Attributes:
         kind: Kind of the argument; see handles.py.
@@ -89,7 +89,7 @@ class ExpectedArgument(NamedTuple):
 
 
 class LaunchArray(NamedTuple):
-    """Represent an array of the launch.
+    """Represent an array of a ready launch: where the call contains it, and its address, extents and version.
 
     Attributes:
         name: Name in the kernel; "" for an array that it does not use, which must only be other memory.
@@ -123,7 +123,7 @@ class LaunchArray(NamedTuple):
 
 
 class ReadyLaunch:
-    """Represent one handle with its argument block; `number` tells it from the other handles of its launcher."""
+    """Represent a handle and its argument block; `number` distinguishes the handles of one launcher."""
 
     __slots__ = (
         "words",
@@ -148,7 +148,7 @@ class ReadyLaunch:
         arguments: Sequence[ExpectedArgument],
         held: Sequence[LaunchArray],
     ) -> None:
-        """Make the handle; raise KeyError for a number whose type machine code does not take."""
+        """Create the handle. Raise KeyError if a scalar has a type that the trampoline does not support."""
         self.executable, self.number = executable, number
         self.block = executable.new_block()
         self.sizes = Sizes()
@@ -170,7 +170,7 @@ class ReadyLaunch:
             spare = self._enter_array(self._entries + k * h.ARRAY, one, spare)
 
     def _enter_argument(self, at: int, argument: ExpectedArgument) -> None:
-        """Write the entry of an argument."""
+        """Write the expected argument into the handle's words at an offset."""
         words = self.words
         words[at + h.A_KIND] = argument.kind
         if argument.scalar:
@@ -184,7 +184,7 @@ class ReadyLaunch:
             self.watch(argument.thing)
 
     def _enter_array(self, at: int, one: LaunchArray, spare: int) -> int:
-        """Write the entry of an array; return the number of the first spare word."""
+        """Write the expected array into the handle's words; return the number of the next unused word."""
         words, base = self.words, w.address_of(self.words)
         words[at + h.E_SOURCE], words[at + h.E_ARGUMENT], words[at + h.E_OFFSET] = one.source, one.argument, one.offset
         if one.source == h.FIXED and one.run is not None:
@@ -202,7 +202,7 @@ class ReadyLaunch:
         return spare + 1 + one.axes
 
     def watch(self, thing: Any, kept: list[Any] | None = None) -> None:
-        """Make the handle invalid when the object dies; an object without weak references is kept alive."""
+        """Invalidate the handle when the object is deleted; an object without weak references is kept alive instead."""
         kept = self._kept if kept is None else kept
         # The function must not look up globals: this module may be gone before the object.
         words, valid, orphan = self.words, h.VALID, h.ORPHAN
@@ -216,7 +216,7 @@ class ReadyLaunch:
             kept.append(thing)
 
     def pin(self, pins: Sequence[PinnedName]) -> None:
-        """Set the names that must keep their present meaning; the handle must be invalid meanwhile."""
+        """Set the names that must keep their present objects; the handle must be invalid during this call."""
         kept: list[Any] = []
         for one in pins:
             self.watch(one.owner, kept)
@@ -234,7 +234,7 @@ class ReadyLaunch:
         sizes: Sizes,
         pins: Sequence[PinnedName] = (),
     ) -> bool:
-        """Make the handle valid for this state; return False if that is not possible now.
+        """Fill the block and make the handle valid. Return False if that is not possible now.
 
         Args:
             generation: Generation of the runtime.
@@ -267,15 +267,15 @@ class ReadyLaunch:
 
     @property
     def is_orphan(self) -> bool:
-        """Return True if no call can fit any more: the handle is retired, or an object died that it names."""
+        """Return True if the handle can never be valid again: retired, or an object that it names was deleted."""
         return self.words[h.VALID] == h.ORPHAN
 
     def retire(self) -> None:
-        """Make the handle invalid for good, so that no call fits it."""
+        """Make the handle invalid forever."""
         self.words[h.VALID] = h.ORPHAN
 
     def refuse(self) -> None:
-        """Raise the error of the failed launch and make the handle invalid, unless the launch is made after all."""
+        """Raise the error of the failed launch and invalidate the handle, unless a retry succeeds."""
         is_ready = False
         try:
             is_ready = self.executable.refuse(self.block, self.sizes)
@@ -291,12 +291,12 @@ class ReadyLaunch:
 
     @property
     def launched(self) -> int:
-        """Return the launches since `stand` that were short enough for the trampoline."""
+        """Return how many launches since `stand` were short enough to be made by the trampoline."""
         return self.words[h.LAUNCHED]
 
 
 def kind_of(dtype: Scalar) -> str:
-    """Return how the trampoline reads numbers of a type: the name of a real type, or `int` or `bool`."""
+    """Return the trampoline's name for a number type: the name of a real type, or `int`, or `bool`."""
     return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
 
 
@@ -309,7 +309,7 @@ def takes(dtype: Scalar) -> bool:
 
 
 def _range(dtype: Scalar) -> tuple[int, int, int]:
-    """Return least and greatest integer of a type within a word, and the bits of the type; -1 stands for all bits."""
+    """Return (least, greatest, bit mask) of an integer type; the mask -1 means all bits."""
     if not dtype.is_int:
         return 0, 0, 0
     low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)

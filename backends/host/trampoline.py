@@ -1,4 +1,4 @@
-"""This module makes the launch trampoline: a builtin function of the interpreter, in machine code, that calls kernels.
+"""This module builds the launch trampoline: machine code that Python calls as a builtin to launch kernels.
 
 A builtin is made for each root (handles.py). It walks the root's handles, and launches through the first handle that
 the call fits. If there is none, if there are keywords, or something must see the launch, it has changed nothing that
@@ -300,7 +300,7 @@ class _Definition(ctypes.Structure):
 
 
 class Trampoline:
-    """Represent the loaded module, which lives as long as the process: builtins refer to its code and definition."""
+    """Represent the trampoline's loaded machine code, which lives as long as the process."""
 
     def __init__(self) -> None:
         text = text_of(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"))
@@ -322,7 +322,7 @@ class Trampoline:
         return max(passed * 1000 * microseconds // spent, 1)
 
     def builtin(self, root: array[int], slow: Function, raiser: Function) -> Function:
-        """Return a builtin function that launches by the handles of a root and keeps the root alive.
+        """Return a builtin function that launches by the handles of a root and otherwise calls `slow`.
 
         The function `slow` takes the calls that no handle fits; `raiser` raises the last error.
         """
@@ -331,7 +331,7 @@ class Trampoline:
 
 
 def new_root(runtime: array[int]) -> array[int]:
-    """Return a root without handles; the words of the runtime must outlive it."""
+    """Return a new root, the head of a list of handles that is still empty; `runtime` must outlive it."""
     objects = [id(thing) for thing in (float, int, True, False, None)]
     functions = [_function(f"Py{name}") for name in ("Long_AsLongLongAndOverflow", "_IncRef", "Object_Vectorcall")]
     return w.words((0, w.address_of(runtime), 0, *objects, *functions))

@@ -1,1 +1,1 @@
-"""This package joins a lowered kernel to a backend: it sizes adstacks, launches, and reports what launches used."""
+"""This package launches lowered kernels on a backend: it sizes adstacks and reports times and memory of launches."""

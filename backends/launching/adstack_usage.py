@@ -1,4 +1,4 @@
-"""Describe what the adstacks of a kernel take, by task, slab and stack, with variable and line."""
+"""Describe the memory that the adstacks of a kernel occupy, by task, slab and stack, with variable and line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .task_ids import TASK_IDS
 
 @dataclass(frozen=True)
 class StackUse:
-    """Describe the memory of one adstack.
+    """Represent the size of one adstack: its capacity, its slot size, and the variable whose history it holds.
 
     Attributes:
         name: name of the stack
@@ -34,7 +34,7 @@ class StackUse:
 
 @dataclass(frozen=True)
 class SlabUse:
-    """Describe the memory that one task needs of one slab.
+    """Represent the memory that the adstacks of one task need in one slab.
 
     Attributes:
         kernel: name of the kernel
@@ -79,7 +79,7 @@ class SlabUse:
 
 
 def find_uses(kernel: Kernel, sizes: Sizes, source: str, backend: Backend, options: Options) -> list[SlabUse]:
-    """Return what a launch with these sizes needs, by task and slab; the list is empty if the kernel has no adstacks.
+    """Return the adstack memory that a launch with these sizes needs, by task and slab; empty without adstacks.
 
     `source` is a word for reports that says where the sizes come from.
     """
@@ -111,7 +111,7 @@ def stack_use(kernel: Kernel, stack: StackAlloca, sizes: Sizes) -> StackUse:
 
 
 def describe(use: SlabUse) -> str:
-    """Return a line about the memory of a task in a slab."""
+    """Return a line of text that describes the adstack memory of a task in a slab."""
     stacks = ", ".join(f"{s.variable}[{s.capacity}]" for s in use.stacks)
     rows = "unknown" if use.rows is None else str(use.rows)
     return (
@@ -121,7 +121,7 @@ def describe(use: SlabUse) -> str:
 
 
 def describe_overflow(kernel: Kernel, sizes: Sizes, needed: Mapping[str, int]) -> Iterator[str]:
-    """Yield lines about every adstack of a kernel in which one overflowed.
+    """Yield lines of an overflow message: each adstack of the kernel with its capacity and the needed one.
 
     `needed` holds the capacities of a new count, where they are known.
     """

@@ -68,7 +68,7 @@ class _UnknownCount(Exception):
 def _count(
     kernel: Kernel, task: Task, shapes: Mapping[str, tuple[int, ...]], scalars: Scalars, element: Element
 ) -> int:
-    """Return the number of iterations of a task, or raise _Unknown."""
+    """Return the number of iterations of a task, or raise _UnknownCount."""
     known: dict[Value, Number] = {}
     for stmt in task.bounds:
         if isinstance(stmt, n.Const):
@@ -99,14 +99,14 @@ def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
 
 
 def _element(shapes: Mapping[str, tuple[int, ...]], element: Element, name: str, place: list[int]) -> Number:
-    """Return an element, or raise _Unknown if its indices lie outside."""
+    """Return an element of an array, or raise _UnknownCount if its indices lie outside."""
     if not all(0 <= k < extent for k, extent in zip(place, _shape(shapes, name))):
         raise _UnknownCount
     return element(name, tuple(place))
 
 
 def _computed(stmt: n.Op | n.Cast, known: Mapping[Value, Number]) -> Number:
-    """Return the result of an integer operation, or raise _Unknown."""
+    """Return the result of an operation or cast on integers, or raise _UnknownCount if it is not supported."""
     args = stmt.args if isinstance(stmt, n.Op) else (stmt.arg,)
     if not all(a.type.is_int for a in (stmt.result, *args)):
         raise _UnknownCount

@@ -1,4 +1,4 @@
-"""Tell collectors how long launches took, while a profile is being taken.
+"""Notify registered collectors, such as a profile, of each launch, its duration and its memory.
 
 A launcher executes kernels by `execute`. Without a collector this is `Executable.run`; with collectors, the launch is
 timed, as a whole and by task if the backend can, and the collectors are told.
@@ -22,7 +22,7 @@ Tasks = Sequence[float] | None
 
 
 class Collector(Protocol):
-    """Represent an object that is notified of each launch, perhaps by several threads at once."""
+    """Define the interface of an object that is notified of each launch, possibly from several threads at once."""
 
     def add(self, kernel: Kernel, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
         """Record one launch: its kernel, its seconds, the seconds of its tasks, and its adstack memory."""

@@ -1,4 +1,4 @@
-"""Count what a launcher does."""
+"""This module counts launches, sizings and compile time of one launcher."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..words import CACHE_HITS, LAUNCHES, words
 
 
 class LaunchStats:
-    """Count what one launcher has done since it was made.
+    """Count the launches and sizings of one launcher since its creation.
 
     Attributes:
         words: counters that native launches also count (words.py)
@@ -36,5 +36,5 @@ class LaunchStats:
 
     @property
     def cache_hits(self) -> int:
-        """Return the number of launches whose sizes were known."""
+        """Return the number of launches whose adstack sizes were found in the cache of sizes."""
         return self.words[CACHE_HITS]

@@ -81,7 +81,7 @@ class Launcher:
         versions: tuple[int, ...] | None = None,
         verified: bool = False,
     ) -> None:
-        """Launch once on these arrays, in place.
+        """Launch the kernel once on these arrays, which it modifies in place.
 
         Args:
             arrays: arrays by name
@@ -110,7 +110,7 @@ class Launcher:
     def _run_sized(
         self, executable: Executable, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None
     ) -> None:
-        """Launch with the sizes of this state, and explain an overflow."""
+        """Find the adstack sizes for these arguments, launch, and add an explanation to an adstack overflow."""
         sizes = self._find_sizes(arrays, scalars, draws, versions)
         if self._counting is not None and sizes is not self._fitting:
             self._counting.refuse_beyond(sizes, self._source == "counted")
@@ -129,7 +129,7 @@ class Launcher:
             raise self.explain(overflow, sizes, arrays, scalars, draws) from overflow
 
     def _explain_late(self, overflow: AdstackOverflow) -> AdstackOverflow:
-        """Return an overflow of a launch that had returned, with what is known of that launch."""
+        """Return an overflow that was found after its launch returned, with the capacities that were needed."""
         arrays, scalars, draws = self._ran
         alive = {name: array for name, held in arrays.items() if (array := held()) is not None}
         return self.explain(overflow, self._last, alive, scalars, draws)
@@ -137,7 +137,7 @@ class Launcher:
     def verify(
         self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS, versions: tuple[int, ...] | None = None
     ) -> None:
-        """Raise a located NotDifferentiable if the marks show that the gradient would be wrong at this state.
+        """Raise NotDifferentiable if the marking kernel finds that the gradient would be wrong for these arguments.
 
         Arguments are those of `run`. A state that was clear is not looked at again.
         """
@@ -165,7 +165,7 @@ class Launcher:
         return self._executable
 
     def _find_sizes(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> Sizes:
-        """Return the sizes of this state, kept ones if its key is known."""
+        """Return the adstack sizes for these arguments, from the cache of sizes if it has them."""
         counting = self._counting
         if counting is None:
             return NO_SIZES
@@ -185,7 +185,7 @@ class Launcher:
         return sizes
 
     def _look(self, counting: CountingLaunch, arrays: Arrays, scalars: Scalars, draws: Draws) -> tuple[Sizes, str]:
-        """Return the sizes of this state, and how they were found."""
+        """Return the adstack sizes for these arguments and a word for their source: `expression` or `counted`."""
         remote = self._remote
         seen: Any = arrays if remote is None else DeviceArrays(arrays, remote)
         sizes = self._evaluate(seen, scalars)
@@ -233,7 +233,7 @@ class Launcher:
         return counting.count(arrays, scalars, draws)
 
     def measure(self, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS) -> list[SlabUse]:
-        """Return what a launch on these arrays would need; only the counting kernel is launched, on copies."""
+        """Return the adstack memory that a launch on these arrays would need, without launching the kernel itself."""
         self._find_sizes(arrays, scalars, draws, None)
         return self.usage()
 
@@ -241,26 +241,26 @@ class Launcher:
 
     @property
     def is_sized(self) -> bool:
-        """Return True if each launch needs sizes that are counted."""
+        """Return True if the adstacks of the kernel must be sized before each launch."""
         return self._counting is not None
 
     @property
     def deciding_scalars(self) -> frozenset[str]:
-        """Return the scalars on which the sizes depend, or whether the kernel is right."""
+        """Return the scalar arguments that can change the adstack sizes or the outcome of checks before a launch."""
         return self._products.scalars.union(*[one.scalars for one in self._slices])
 
     @property
     def deciding_shapes(self) -> frozenset[str]:
-        """Return the arrays on whose extents the sizes depend, or whether the kernel is right."""
+        """Return the arrays whose extents can change the adstack sizes or the outcome of checks before a launch."""
         return self._products.shapes.union(*[one.shapes for one in self._slices])
 
     @property
     def _slices(self) -> list[PreLaunch]:
-        """Return the kernels that run before this one."""
+        """Return the counting kernel and the marking kernel, as far as this kernel has them."""
         return [one for one in (self._counting, self._marks) if one is not None]
 
     def known_sizes(self, arrays: Arrays, scalars: Scalars, versions: tuple[int, ...] | None) -> Sizes | None:
-        """Return the sizes with which `run` would launch in this state, or None if it would have to look for them.
+        """Return the adstack sizes that `run` would use for these arguments, or None if it would have to find them.
 
         Only `versioned`, `deciding_scalars` and `deciding_shapes` can change these sizes.
         """
@@ -274,7 +274,7 @@ class Launcher:
         return None if key is None else self._sizes.get(key)
 
     def stand(self, number: int, sizes: Sizes | None) -> None:
-        """Let native launches of this number have these sizes; None ends that."""
+        """Register the adstack sizes that ready launch `number` uses; None unregisters it."""
         if sizes is not None:
             self._standing[number] = sizes
             return
@@ -283,7 +283,7 @@ class Launcher:
         self._standing.pop(number, None)
 
     def _use(self, sizes: Sizes, source: str) -> None:
-        """Record the adstack sizes of the last launch."""
+        """Record the adstack sizes of the last launch and the word for their source."""
         self._last, self._source = sizes, source
         self.stats.words[LAST] = 0
 
@@ -295,7 +295,7 @@ class Launcher:
         return 0 if self._executable is None else self._executable.growths
 
     def usage(self) -> list[SlabUse]:
-        """Return what the last launch needed, by task and slab, or an empty list if the kernel has no adstacks."""
+        """Return the adstack memory that the last launch needed, by task and slab; empty without adstacks."""
         # A native launch tells only its number.
         standing = self._standing.get(self.stats.words[LAST])
         if standing is not None and self._counting is not None:
@@ -305,7 +305,7 @@ class Launcher:
     def explain(
         self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS
     ) -> AdstackOverflow:
-        """Return the overflow with the published capacities and, if they can be counted again, the needed ones."""
+        """Return an overflow error with the capacity of each adstack and the needed one, if it can be counted again."""
         # No size is trusted any longer.
         self._sizes.clear()
         needed: Mapping[str, int] = {}

@@ -1,4 +1,4 @@
-"""Describe the result of lowering a kernel, as far as launches need it."""
+"""Define the interface of a lowered kernel as launches use it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...compiler.sizing.stored_sizes import StoredSizes
 
 
 class MarkingKernelLike(Protocol):
-    """Describe a kernel that fills arrays with marks, which decide whether another kernel is right on its arrays.
+    """Define the interface of a marking kernel, which fills arrays with marks before another kernel runs.
 
     See the compiler's `marks`. The kernel takes `names`, of shape (*shape of the marked array, PLANES), and
     `$conflicts`, a row of `width` for each of `reads`; any number left there is a conflict.
@@ -46,7 +46,7 @@ class MarkingKernelLike(Protocol):
 
     @property
     def by_hand(self) -> bool:
-        """Return True if the kernel also looks for elements that are overwritten later.
+        """Return True if the kernel also finds elements that are overwritten later, for gradients called by hand.
 
         Such elements matter only for gradients that are called by hand.
         """
@@ -57,21 +57,21 @@ class MarkingKernelLike(Protocol):
         ...
 
     def refusal(self, marks: Sequence[np.ndarray], conflicts: np.ndarray) -> StackgradError:
-        """Return the error that the marks and conflicts describe."""
+        """Return the error that describes the conflicts which the marking kernel found."""
         ...
 
 
 class LoweringLike(Protocol):
-    """Describe what the driver makes of a kernel."""
+    """Define the interface of the lowering of a kernel for one direction."""
 
     @property
     def kernel(self) -> Kernel:
-        """Return the kernel that runs."""
+        """Return the lowered kernel that a backend runs."""
         ...
 
     @property
     def counting(self) -> Kernel | None:
-        """Return the kernel that finds the depths of the adstacks, or None."""
+        """Return the counting kernel, or None if the adstacks need no counting."""
         ...
 
     @property
@@ -86,17 +86,17 @@ class LoweringLike(Protocol):
 
     @property
     def shadow(self) -> frozenset[str]:
-        """Return the array parameters to which the counting kernel stores."""
+        """Return the names of the array parameters that the counting kernel stores to, which it gets as copies."""
         ...
 
     @property
     def before(self) -> Mapping[str, str]:
-        """Return, for each parameter that takes a copy of what an array held before, the name of this array."""
+        """Return for each parameter that takes a copy of an array's earlier contents the name of this array."""
         ...
 
     @property
     def marking(self) -> MarkingKernelLike | None:
-        """Return the kernel that decides whether the kernel may run, or None."""
+        """Return the marking kernel that must run before the kernel, or None."""
         ...
 
     @property
@@ -106,5 +106,5 @@ class LoweringLike(Protocol):
 
     @property
     def sizes(self) -> StoredSizes | None:
-        """Return what counting finds, as expressions, or None."""
+        """Return the size expressions that can replace the counting kernel, or None."""
         ...

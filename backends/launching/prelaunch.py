@@ -1,4 +1,4 @@
-"""Launch a kernel before another one, on its arrays: to count what it pushes, or to mark what it overwrites.
+"""Launch counting and marking kernels on the arrays of another kernel, before it runs.
 
 Each of these kernels is an ordinary kernel of the backend. `key` names the state on which its result depends.
 """
@@ -53,7 +53,7 @@ NO_DRAWS = Draws()
 
 
 class PreLaunch:
-    """Represent a kernel that is launched before another one, on its arrays, and what its result depends on.
+    """Represent a kernel that is launched before another one on its arrays, and the inputs of its result.
 
     Attributes:
         kernel: the kernel
@@ -69,7 +69,7 @@ class PreLaunch:
     """
 
     def __init__(self, kernel: Kernel, own: frozenset[str], backend: Backend, options: Options) -> None:
-        """Analyze a kernel; `own` names the parameters that are arrays of this launch alone."""
+        """Analyze the inputs of a kernel; `own` names parameters that get arrays of their own at each launch."""
         self.kernel = kernel
         self.backend = backend
         self.options = options
@@ -86,7 +86,7 @@ class PreLaunch:
         self.draws = any(isinstance(s, Random) for s in statements)
 
     def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
-        """Return a key of the state: equal keys mean equal results, and None means that the state is not known.
+        """Return a key of the inputs: equal keys mean equal results. Return None if the inputs have no versions.
 
         The state is not known if the caller keeps no versions of arrays that are loaded.
         """
@@ -116,7 +116,7 @@ class MarkingLaunch(PreLaunch):
         self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
 
     def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
-        """Run the marking kernel on arrays of marks of this launch, and raise the refusal that they describe."""
+        """Run the marking kernel on fresh arrays of marks, and raise an error if it finds conflicts."""
         self.marking.check_sizes({name: arrays[name].size for name in self.marking.marked})
         marks = [np.zeros((*arrays[name].shape, PLANES), np.int64) for name in self.marking.marked]
         conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
@@ -143,11 +143,11 @@ class CountingLaunch(PreLaunch):
         self.tasks = len(lowered.kernel.tasks)
 
     def copy(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy in other memory, where the backend has its arrays."""
+        """Return a copy of an array, in device memory if the backend is a device."""
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
     def _end_with_memory(self) -> None:
-        """Let counts end, from now on, where no memory could hold what they count; this takes lanes a third longer."""
+        """Replace the counting kernel by one that stops as soon as no memory could hold what it has counted."""
         self.kernel = count_within(self.counted, self.kernel)
         self.options = replace(self.options, endless=True)
         self.executable, self.may_be_endless = None, any(p.name == ROOM for p in self.kernel.params)
@@ -182,11 +182,11 @@ class CountingLaunch(PreLaunch):
 
     @cached_property
     def _room(self) -> tuple[int, str]:
-        """Return the greatest number of bytes of the stacks of an iteration, and a text that names what sets it."""
+        """Return the greatest number of adstack bytes, and a text that names the cause of this limit."""
         return self.backend.most_bytes() if isinstance(self.backend, MemoryLimited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:
-        """Raise DeviceError if the stacks of one iteration of a task need more bytes than there can be.
+        """Raise DeviceError if the adstacks of one iteration need more bytes than any heap can have.
 
         Smaller needs are left to the heap. `counted` says that the sizes were counted, which may have ended at this
         limit.
@@ -199,7 +199,7 @@ class CountingLaunch(PreLaunch):
                 raise DeviceError(self._refusal(index, bytes_of, " or more" if ended else ""))
 
     def _refusal(self, task: int, bytes_of: Mapping[StackAlloca, int], more: str) -> str:
-        """Return the message with the largest stack of the task."""
+        """Return an error message that names the largest adstack of a task, its source line and a cure."""
         stack = max(bytes_of, key=lambda s: bytes_of[s])
         span, slots = self.counted.span(stack.loc), bytes_of[stack] // _slot_bytes(stack)
         whole, (room, owner) = sum(bytes_of.values()), self._room

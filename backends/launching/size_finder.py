@@ -1,4 +1,4 @@
-"""Find sizes from expressions at a launch: on the host where they need no range, else by NumPy or by native code.
+"""Find adstack sizes from size expressions before a launch, on the host, by NumPy or by native code.
 
 Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or when NumPy has spent as
 much time on short ranges as making it takes, so that a program with a few launches compiles nothing for its sizes.
@@ -37,7 +37,7 @@ SMALL = 1 << 16
 
 
 class _DeviceArray:
-    """Show an array of a device to size expressions: its shape, and its elements, each read once."""
+    """Provide shape and elements of a device array to size expressions; each element is read from the device once."""
 
     __slots__ = ("array", "remote", "shape", "_known", "_copy")
 
@@ -53,14 +53,14 @@ class _DeviceArray:
         return self._known[place]
 
     def _read(self, place: tuple[int, ...]) -> Any:
-        """Read an element, by a copy of the whole array where that is small and not the first read."""
+        """Read an element from the device; a small array is copied as a whole at the second read."""
         if self._copy is None and self._known and self.array.nbytes <= SMALL:
             self._copy = self.remote.fetch(self.array)
         return self.remote.item(self.array, place) if self._copy is None else self._copy.item(place)
 
 
 class DeviceArrays(Mapping[str, Any]):
-    """Show the arrays of a launch on a device to size expressions."""
+    """Provide the device arrays of a launch, by name, to size expressions."""
 
     def __init__(self, arrays: Arrays, remote: Remote) -> None:
         self._arrays, self._remote = arrays, remote
@@ -109,7 +109,7 @@ class SizeFinder:
         self._native: tuple[Kernel, Executable] | None = None
 
     def find(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
-        """Return the sizes in this state, or None if the counting kernel must find them.
+        """Return the adstack sizes for these arguments, or None if the counting kernel must find them.
 
         That is so if the expressions do not describe this state, or cannot be evaluated on the host at small cost. On a
         device, `arrays` is a `DeviceArrays`.
@@ -125,7 +125,7 @@ class SizeFinder:
         return None if found is None else self._named(found)
 
     def _find(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int] | None:
-        """Return depths, totals and rows, one after another, or None."""
+        """Return the lists of depths, totals and rows one after another, or None if the expressions do not suffice."""
         try:
             if self._host is not None:
                 return self._host(arrays, scalars)
@@ -144,7 +144,7 @@ class SizeFinder:
             return None
 
     def _run(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int]:
-        """Return depths, totals and rows as native code finds them."""
+        """Return the lists of depths, totals and rows that native code computes from the expressions."""
         if self._native is None:
             begin = time.perf_counter()
             kernel = size_kernel(self.kernel, sized)
@@ -161,7 +161,7 @@ class SizeFinder:
         return [*depths.tolist(), *totals.tolist(), *rows.tolist()]
 
     def _named(self, found: list[int]) -> Sizes:
-        """Return the numbers as sizes, by stack and by task and slab."""
+        """Return the computed numbers as Sizes, keyed by stack and by (task, slab)."""
         count = len(self._slots)
         capacities = {s.stack: d for s, d in zip(self._slots, found) if s.capacity is None}
         totals: Mapping[str, int] = {s.stack: t for s, t in zip(self._slots, found[count:])}

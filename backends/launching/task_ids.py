@@ -27,19 +27,19 @@ def fnv1a(data: bytes) -> int:
 
 
 def kernel_digest(kernel: Kernel) -> str:
-    """Return what distinguishes kernels of one name: a digest of the text, without the lines of the source."""
+    """Return a digest of the kernel's text without source lines, which distinguishes kernels of one name."""
     return hashlib.sha256(print_kernel(kernel).encode()).hexdigest()[:16]
 
 
 class TaskIds:
-    """Hold the numbers given so far, each with kernel, specialization and task."""
+    """Assign numbers to tasks and remember the kernel, specialization and task of each number."""
 
     def __init__(self) -> None:
         self._given: dict[int, tuple[str, str, int]] = {}
         self._lock = free_in_child(threading.Lock())
 
     def of(self, kernel: Kernel, task: int) -> int:
-        """Return the number of a task."""
+        """Return the number of a task of a kernel."""
         made = vars(kernel).get("specialization")
         if made is None:
             made = vars(kernel)["specialization"] = kernel_digest(kernel)
@@ -57,7 +57,7 @@ class TaskIds:
 
     @staticmethod
     def first(name: str, made: str, task: int) -> int:
-        """Return the number that a task has if no other task has it."""
+        """Return the preferred number of a task, a hash, which is taken unless another task has it."""
         return fnv1a(f"{name}\0{made}\0{task}".encode())
 
     def named(self, number: int) -> tuple[str, str, int] | None:

@@ -1,4 +1,4 @@
-"""Refuse launches in which a loop bound that is a product wraps.
+"""Refuse launches in which a loop bound that is computed by a multiplication overflows its integer type.
 
     for i in range(n * n)        n: i32 = 50000        2500000000 iterations, which i32 takes for -1794967296, none
 
@@ -54,7 +54,7 @@ MOST = 64
 
 @dataclass(frozen=True)
 class ProductBound:
-    """Represent a bound that is checked.
+    """Represent a loop bound that is checked for overflow before each launch.
 
     Attributes:
         value: computes the bound
@@ -68,7 +68,7 @@ class ProductBound:
 
 
 class ProductChecks:
-    """Check, before a launch, the bounds of a kernel that are products.
+    """Check, before a launch, that the loop bounds of a kernel that are products do not overflow.
 
     Attributes:
         kernel: the kernel
@@ -90,7 +90,7 @@ class ProductChecks:
         self._right: object = None
 
     def check(self, arrays: Arrays, scalars: Scalars) -> None:
-        """Raise KernelTypeError, at the loop, if a bound is another number in unbounded integers than in the kernel."""
+        """Raise KernelTypeError, located at the loop, if a loop bound overflows its integer type."""
         if not self.found:
             return
         state = [scalars[name] for name in self.scalars], [arrays[name].shape for name in self.shapes]
@@ -136,7 +136,7 @@ class _UnknownBound(Exception):
 
 
 class _Finder:
-    """Find the products among the bounds of a kernel."""
+    """Find the loop bounds of a kernel that contain products of arguments and extents."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.made: dict[Value, Stmt] = {v: s for s in walk_kernel(kernel) for v in RESULTS[type(s)](s)}
@@ -158,7 +158,7 @@ class _Finder:
         return ProductBound(found, value.type, loc)
 
     def _value(self, value: Value) -> Compute:
-        """Return the computation of a value, or raise _Unknown."""
+        """Return a function that computes a value on the host, or raise _UnknownBound."""
         self.left -= 1
         stmt, dtype = self.made.get(value), value.type
         if self.left < 0 or not dtype.is_int:
@@ -186,7 +186,7 @@ class _Finder:
         raise _UnknownBound
 
     def _applied(self, apply: Callable[..., int], args: Iterable[Value], dtype: Scalar) -> Compute:
-        """Return the computation of an operation."""
+        """Return a function that computes an operation on the host, both in unbounded and in wrapping integers."""
         parts = [self._value(arg) for arg in args]
 
         def compute(arrays: Arrays, scalars: Scalars) -> tuple[int, int]:
@@ -197,12 +197,12 @@ class _Finder:
 
 
 def _wrapped(number: Number, dtype: Scalar) -> int:
-    """Return a number as the dtype has it."""
+    """Return a number as the dtype represents it, that is, wrapped."""
     return int(normal_constant(number, dtype))
 
 
 def _written_once(kernel: Kernel) -> dict[str, Value]:
-    """Return what is written to locals and temporaries that are written once, before all statements that read them.
+    """Return the values of locals and temporaries that are written once, before any statement reads them.
 
     The statement must stand outside of all loops and branches. Temporaries have the key `$name`.
     """

@@ -1,4 +1,4 @@
-"""This module reads, modifies and writes an element in one update.
+"""This module emits updates of an element in memory: read, modify and write, atomic or plain.
 
 Where iterations run at once (on a CPU: where a launch runs them on several threads): one atomic instruction if the
 machine has the operation with the right meaning, and a compare-and-swap loop over the row of LLVM otherwise (real min
@@ -53,7 +53,7 @@ def update(e: ArithEmitter, op: str, t: Scalar, place: ir.LLVMValue, value: ir.L
 
 
 def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.LLVMValue]) -> ir.LLVMValue:
-    """Emit an update that is atomic only where several threads run the task, and return the result of `make`.
+    """Emit an update; CPU code has an atomic and a plain version, of which each launch selects one.
 
     Args:
         e: Emitter of the function.
@@ -80,7 +80,7 @@ def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.LLVMValue])
 
 
 def _flushed(e: ArithEmitter, t: Scalar) -> bool:
-    """Return True if the machine's addition loses subnormal numbers that precise code must keep."""
+    """Return True if the machine's atomic addition flushes subnormal numbers, and precise code must keep them."""
     return e.m.target.flushes and t == f32 and e.m.options.precise
 
 
@@ -108,7 +108,7 @@ def compare_and_swap(
 
 
 def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the new value of an element after an update."""
+    """Return the new value of an element: the operation applied to the old value and `value`."""
     # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 

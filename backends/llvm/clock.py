@@ -14,7 +14,7 @@ def slot(b: IRBuilder, block: ir.LLVMValue, at: int) -> ir.LLVMValue:
 
 
 def clock(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
-    """Return a reading in nanoseconds, roughly, from a fixed time on; 0 if no clock is read in a few nanoseconds."""
+    """Emit a clock reading in approximate nanoseconds since a fixed time; 0 if the machine has no fast clock."""
     return b.call(m.helper("sg.clock", I64, [], lambda e, _: _CLOCKS[m.target.clock](e)), [])
 
 
@@ -23,14 +23,14 @@ def _no_clock(e: ArithEmitter) -> None:
 
 
 def _time_stamp_counter(e: ArithEmitter) -> None:
-    """Read the time stamp counter of x86."""
+    """Emit a reading of the time stamp counter of x86, scaled to nanoseconds."""
     # The counter counts 2 to 4 times in a nanosecond; the code assumes 8/3 times.
     ticks = e.b.call(e.m.declare("llvm.readcyclecounter", I64, []), [])
     e.b.ret(e.b.lshr(e.b.mul(ticks, const(I64, 3)), const(I64, 3)))
 
 
 def _generic_timer(e: ArithEmitter) -> None:
-    """Read the counter of AArch64 that programs may read, and its frequency."""
+    """Emit a reading of the timer of AArch64, scaled by its frequency."""
     ticks, frequency = (
         e.b.call_pointer(ir.LLVMValue(PTR, f'asm sideeffect "mrs $0, {name}", "=r"'), I64, [])
         for name in ("cntvct_el0", "cntfrq_el0")

@@ -64,7 +64,7 @@ def _unless(b: IRBuilder, function: ir.LLVMFunction, status: ir.LLVMValue) -> No
 
 
 class _TaskTimer:
-    """Add the time of each task to words in memory, if the argument block has their address.
+    """Emit code that measures the time of each task, if the argument block has an address for times.
 
     Word 0 is the last reading of the clock, and word k + 1 the sum of the times of task k.
     """
@@ -96,7 +96,7 @@ class _TaskTimer:
 
 
 class _Dispatch:
-    """Run one parallel task whose box is in the argument block."""
+    """Emit the run of one parallel task whose box is in the argument block."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, index: int, task: Task) -> None:
         self.m, self.b, self.block, self.index = m, b, block, index
@@ -126,7 +126,7 @@ class _Dispatch:
         b.position_at_end(done)
 
     def _run(self, code: TaskCode) -> None:
-        """Emit a run of the task by this code, on several threads if that pays."""
+        """Emit a run of the task by the given code, on several threads if that is faster."""
         if self.spreads:
             status = run_on_threads(self.m, self.b, self.block, self.index, self.count, code)
         else:
@@ -139,7 +139,7 @@ class _Dispatch:
         return yes, no
 
     def _wanted(self) -> ir.LLVMValue:
-        """Return the condition that masked code pays for the number of iterations and has enough rows."""
+        """Return the condition that the task has enough iterations and rows for masked code."""
         b, least = self.b, WORTH if self.m.options.lanes is None else 1
         enough = b.icmp_unsigned(">=", self.count, const(I64, least))
         if not self.has_stacks:
@@ -148,5 +148,5 @@ class _Dispatch:
         return b.and_(enough, b.icmp_unsigned(">", lanes, const(I64, 1)))
 
     def _variant(self) -> ir.LLVMValue:
-        """Return the address of the masked function; if it is not compiled yet, ask the host for it."""
+        """Return the address of the masked code of the task; if it is not compiled yet, request it from the host."""
         return filled_address(self.m, self.b, self.block, self.m.layout.variants[self.index], self.index)

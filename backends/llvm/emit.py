@@ -1,4 +1,4 @@
-"""This module holds the emitter of one function of LLVM IR: the state that the entries of LOWER read and change.
+"""This module defines Emitter, the state of one function being emitted as LLVM IR.
 
 Rows touch memory and control only through its `flow`, so that masked code can use the same rows with another flow.
 """
@@ -34,7 +34,7 @@ class StackVariable:
 
 
 class Emitter(ArithEmitter, CheckedEmitter):
-    """Represent one function being written; `task` is the index of the task that the function belongs to.
+    """Represent one function being emitted as LLVM IR; `task` is the index of its task.
 
     Loads from the argument block stand in the entry block, once each, because the block does not change during a
     launch.
@@ -120,7 +120,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
 
     @cached_property
     def needs_comparisons(self) -> ir.LLVMValue:
-        """Return the launch condition of launch_conditions.py, computed at the head of the function."""
+        """Return the condition that this launch needs index checks, computed at the function's head."""
         around, self.b = self.b, self.entry
         found = needs_comparisons(self)
         self.b = around
@@ -133,7 +133,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
         return self.values[value]
 
     def alloca(self, t: ir.Type, count: int | None = None) -> ir.LLVMValue:
-        """Return stack memory of the function; the entry block holds it, so that LLVM may promote it to registers."""
+        """Allocate stack memory in the function's entry block and return its address."""
         return self.entry.alloca(t, count or 1)
 
     def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
@@ -144,7 +144,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
         return self.b.sext(value, wide) if t.is_signed else self.b.zext(value, wide)
 
     def set_index(self, value: Value, number: ir.LLVMValue) -> None:
-        """Set a loop's index from its number in 64 bits."""
+        """Set the IR value of a loop index from a 64-bit integer."""
         self.values[value] = self.from_i64(number, value.type)
         # A GPU multiplies addresses out, so it keeps the number in 64 bits as well.
         if self.m.target.entries:
@@ -159,5 +159,5 @@ class Emitter(ArithEmitter, CheckedEmitter):
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
 
     def finish(self) -> None:
-        """Join the entry block to the code of the function."""
+        """Emit the branch from the entry block to the function's code."""
         self.entry.branch(self.function.blocks[1])

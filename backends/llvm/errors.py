@@ -17,7 +17,7 @@ OK, RETURNED, FAILED = 0, 1, 2
 
 
 def failer(m: ModuleState) -> ir.LLVMFunction:
-    """Return the function `sg.fail(block, site, a, b)`, which enters an error into the record if that is empty."""
+    """Return the function `sg.fail(block, site, a, b)`, which writes an error record unless one is set already."""
     places = [pointer(m.target.space)] * (2 if m.layout.device else 1)
     body = _body_on_device if m.layout.device else _body
     return m.helper("sg.fail", VOID, [*places, I64, I64, I64], body, ("nounwind", "cold", "noinline"))

@@ -1,4 +1,4 @@
-"""This module writes the functions of a kernel: the bounds of a task, and its body over a run of iterations.
+"""This module emits the functions of a task: one computes its box, one runs a range of its iterations.
 
 `sg.bounds.N(block)` stores begin and extent of each axis in the block. `sg.task.N(block, first, last, stride, row)`
 runs iterations first, first + stride, ... < last of the box in row-major order, on adstack row `row`. Both return a
@@ -32,7 +32,7 @@ IterationRun = tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue]
 
 
 class TaskExtension:
-    """Add code of a target to the function of a task, at fixed points; this base class adds nothing.
+    """Add target-specific code to the function of a task at fixed points; this base class adds none.
 
     Attributes:
         copies: Number of copies of the body, for iterations that run together.
@@ -50,11 +50,11 @@ class TaskExtension:
         """Emit code that runs before the first iteration."""
 
     def enter(self, e: Emitter, run: IterationRun) -> IterationRun:
-        """Return the run of iterations for the loop of the task; a loop opened here stays open until `leave`."""
+        """Return the range of iterations that the task's loop runs; a loop opened here is closed by `leave`."""
         return run
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of the iteration at a place of the run."""
+        """Return the iteration number for a position in the range."""
         return place
 
     def after(self, e: Emitter) -> None:
@@ -64,14 +64,14 @@ class TaskExtension:
         """Emit code that runs after the last iteration of a run."""
 
     def end(self, e: Emitter) -> None:
-        """Emit code that runs after the last run, if no iteration failed."""
+        """Emit code that runs after all ranges, if no iteration failed."""
 
 
 NOTHING = TaskExtension()
 
 
 class VersionedLoop(TaskExtension):
-    """Make the loop twice: once with all comparisons of indices, once without those that a launch makes needless."""
+    """Emit the loop of a task twice: with all index checks, and without those that launch conditions decide."""
 
     twice = True
 
@@ -80,7 +80,7 @@ TWICE = VersionedLoop()
 
 
 def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.LLVMFunction:
-    """Return a new function of a task; `inline` says that it is called once, and not through its address."""
+    """Return a new function of a task; with `inline` it is inlined into its only caller."""
     places = [PTR, PTR] if m.layout.device else [pointer(m.target.space)]
     params = [*places, *[I64] * numbers]
     attributes = ("nounwind", "alwaysinline") if inline else ("nounwind", "noinline")
@@ -117,13 +117,13 @@ def _start_iteration(e: Emitter) -> None:
 
 
 def _end(e: Emitter, status: int) -> None:
-    """Return a status unless the open block has ended already."""
+    """Emit a return of the status unless the current block is terminated."""
     if not e.b.block.is_terminated:
         e.b.ret(const(I32, status))
 
 
 def bounds_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
-    """Write the function that computes the box of a parallel task: per axis begin, and extent max(0, end - begin)."""
+    """Define the function that computes the box of a parallel task: begin and extent of each axis."""
     function = _function(m, f"sg.bounds.{index}", 0)
     e = _open(m, function, index, task, task.bounds, lambda e: _end(e, OK))
     _start_iteration(e)
@@ -150,7 +150,7 @@ def _box_place(e: Emitter, axis: int, part: int) -> ir.LLVMValue:
 def task_function(
     m: ModuleState, index: int, task: Task, inline: bool = True, name: str = "task", additions: TaskExtension = NOTHING
 ) -> ir.LLVMFunction:
-    """Write the function that runs the body of a task over a run of its iterations.
+    """Define the function that runs the body of a task over a range of its iterations.
 
     Args:
         m: Module that gets the function.
@@ -174,7 +174,7 @@ def task_function(
 
 
 def _parallel(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, additions: TaskExtension) -> None:
-    """Write the body of the function of a parallel task."""
+    """Emit the body of the function of a parallel task."""
     *_, first, last, stride, row = function.args
     latch: list[ir.BasicBlock] = []
     e = _open(m, function, index, task, task.body, lambda e: e.flow.jump(latch[-1]))
@@ -200,7 +200,7 @@ def _parallel(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task,
 def _one_by_one(
     e: Emitter, task: Task, additions: TaskExtension, latch: list[ir.BasicBlock], run: IterationRun
 ) -> None:
-    """Emit a loop over a run of iterations."""
+    """Emit a loop over a range of iterations, one at a time."""
     first, last, stride = run
     header, body, done, after = (e.flow.append(name) for name in ("iterations", "iteration", "done", "next"))
     latch.append(after)
@@ -222,7 +222,7 @@ def _one_by_one(
 def decision_function(
     m: ModuleState, index: int, task: Task, name: str, decide: Callable[[Emitter], ir.LLVMValue]
 ) -> ir.LLVMFunction:
-    """Write `sg.NAME.N(block, box, number)` of a device, which decides a gate for one iteration.
+    """Define a GPU function `sg.NAME.N(block, box, number)`, which computes a gate for one iteration.
 
     The function returns 1 if the condition holds after the body of that iteration, 0 if not, and FAILED if it has
     recorded an error. An index outside does not end the launch in this function, so that the reads of many iterations
@@ -270,7 +270,7 @@ def _iteration(
 def _groups(
     e: Emitter, task: Task, additions: TaskExtension, latch: list[ir.BasicBlock], first: ir.LLVMValue
 ) -> ir.LLVMValue:
-    """Emit iterations in groups, whose loads are in flight together; return the first iteration that is left over."""
+    """Emit a loop over groups of iterations whose loads overlap; return the first iteration that is left over."""
     last, stride = e.function.args[-3:-1]
     b, before = e.b, e.b.block
     header, group, left = (e.flow.append(name) for name in ("groups", "group", "left"))
@@ -299,7 +299,7 @@ def _groups(
 
 
 def _decode(b: IRBuilder, box: list[ir.LLVMValue], k: ir.LLVMValue) -> list[ir.LLVMValue]:
-    """Return the place along each axis from the row-major number of an iteration."""
+    """Return the index along each axis, computed from the row-major number of an iteration."""
     # A box that has iterations has no extent of 0, so that no division fails.
     places = [k]
     for extent in reversed(box[1:]):
@@ -308,19 +308,19 @@ def _decode(b: IRBuilder, box: list[ir.LLVMValue], k: ir.LLVMValue) -> list[ir.L
 
 
 def _counts_up(m: ModuleState, task: Task) -> bool:
-    """Return True if places along the axes advance by carrying, which is cheaper than dividing."""
+    """Return True if the indices of a task are incremented with carry, which is cheaper than dividing (CPUs only)."""
     return len(task.indices) > 1 and not m.target.entries
 
 
 class _Odometer:
-    """Represent a counter of the indices of an iteration: the last axis counts up, and each full axis carries."""
+    """Represent the indices of the current iteration: the last axis counts up and carries into the axis before."""
 
     def __init__(self, e: Emitter, box: list[ir.LLVMValue], header: ir.BasicBlock) -> None:
         self.e, self.box = e, box
         self.places = [IRBuilder(header).phi(I64) for _ in box]
 
     def step(self, first: ir.LLVMValue, before: ir.BasicBlock, latch: ir.BasicBlock) -> None:
-        """Advance the places in the latch; before the loop, compute those of the first iteration."""
+        """Emit the increment of the indices in the latch, and the indices of the first iteration before the loop."""
         b = self.e.b
         carry: ir.LLVMValue = const(I64, 1)
         for place, extent in reversed(list(zip(self.places, self.box))):

@@ -13,7 +13,7 @@ from ..codegen.types import I1, I64, const
 
 
 def each_lane(a: ArithEmitter, mask: ir.LLVMValue, visit: Callable[[ir.LLVMValue], None]) -> None:
-    """Run `visit(number of the lane, i64)` for the set lanes in order; the builder then appends after the loop."""
+    """Emit a loop that runs `visit(lane)` for each set lane of the mask in order."""
     b, function = a.b, a.b.function
     assert isinstance(mask.type, ir.VectorType)
     count = mask.type.count
@@ -37,7 +37,7 @@ def each_lane(a: ArithEmitter, mask: ir.LLVMValue, visit: Callable[[ir.LLVMValue
 
 
 def spilled(a: ArithEmitter, vector: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the address of a copy of a vector, whose lanes can be read by number.
+    """Store a vector to stack memory and return the address, so that lanes can be read by number.
 
     The copy must be made at the head of a function.
     """

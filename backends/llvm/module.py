@@ -1,4 +1,4 @@
-"""This module makes the LLVM IR text of a kernel, and what the launcher needs to call it: layout and site table."""
+"""This module generates the LLVM IR of a kernel, with its argument block layout and its table of error sites."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Generated:
 
     @property
     def key(self) -> str:
-        """Return the key that decides the machine code: the text itself."""
+        """Return the cache key of the machine code, which is the LLVM IR text itself."""
         return self.text
 
     @property
@@ -49,12 +49,12 @@ class Generated:
         return hashlib.sha256(self.text.encode()).digest()
 
     def expect(self, digest: bytes) -> None:
-        """Check that `digest`, of the text that the machine code in use was made from, is the digest of this text."""
+        """Assert that this LLVM IR text has the given SHA-256 digest, which comes from the machine code in use."""
         assert digest == self.digest
 
 
 class LazyGenerated:
-    """Represent the result of a generator by its key; the text and the sites are made only when something reads them.
+    """Represent LLVM IR that is generated only when its text or sites are read; its cache key is known before.
 
     Machine code in the cache under this key was made from the same text. This is checked once the text has been made.
     Errors of the generator are raised at the first use of the text.
@@ -70,7 +70,7 @@ class LazyGenerated:
 
     @cached_property
     def _made(self) -> Generated:
-        """Run the generator, and raise InternalError if the text differs from the text of the cached machine code."""
+        """Run the generator and return its result. Raise InternalError if the digest of the text is unexpected."""
         made = self._make()
         if self._expected not in (None, made.digest):
             raise InternalError(f"kernel {self.kernel.name}: the code in the cache was made of another text")
@@ -92,7 +92,7 @@ class LazyGenerated:
         return self._made.digest
 
     def expect(self, digest: bytes) -> None:
-        """Record the digest of the LLVM text of the machine code in use; the text, once made, must match it."""
+        """Record the digest that the LLVM IR must have once generated, since cached machine code was made from it."""
         self._expected = digest
 
 
@@ -102,7 +102,7 @@ Generator = Callable[[Kernel, Options, Target], Generated]
 
 @with_stack_room
 def generate_later(generator: Generator, kernel: Kernel, options: Options, target: Target) -> KernelCode:
-    """Return the result of a generator, delayed until it is needed if a cache key can be computed without the text.
+    """Return the code of a kernel, generated later if its cache key can be computed without the text.
 
     Args:
         generator: Function that makes the code.

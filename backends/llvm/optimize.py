@@ -1,4 +1,4 @@
-"""This module makes an optimized module, and assembly, from LLVM IR text; LLVM's own verifier runs on every module.
+"""This module parses, verifies and optimizes LLVM IR text and emits assembly from it.
 
 A refusal by LLVM is a defect of the generator; `InvalidLLVMError` carries LLVM's message.
 """
@@ -22,7 +22,7 @@ MASKED = "masked."
 
 @cache
 def initialize() -> None:
-    """Make all targets and their assembly printers known to LLVM, once per process."""
+    """Initialize all targets and assembly printers of LLVM. Only the first call in a process has an effect."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
@@ -50,7 +50,7 @@ def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
 
 
 def optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 2) -> None:
-    """Run LLVM's standard pipeline for the machine, without the passes that make vectors; effort 0 runs nothing.
+    """Run LLVM's standard pipeline on a module without its vectorizers. Run no pass if `effort` is 0.
 
     Masked code is made of vectors already and gets few passes: more of them take longer than the rest of its
     compilation and make it no faster. Nor are loops vectorized: see `_optimize_masked` for what that leads to.
@@ -72,7 +72,7 @@ def optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine, effort: int = 
 
 
 def _optimize_masked(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Inline what asks for it, promote stack memory to registers, and tidy up.
+    """Run the few passes for masked code: always-inline, SROA, dead-code elimination and CFG simplification.
 
     Instructions are not combined: LLVM 22 would make a masked load whose result is selected by the same mask into one
     that stands at the select, behind whatever has been stored there meanwhile.

@@ -1,4 +1,4 @@
-"""This module lets native code of a CPU ask if its launch is to end: a signal has come, Ctrl-C above all.
+"""This module emits the polls by which native CPU code finds out if a signal, such as Ctrl-C, ends its launch.
 
 `sg.poll(block) -> i32` is called between tasks, between the chunks of a parallel loop, and, in interruptible code, now
 and then in loops of unknown length. It reads the clock, and every PERIOD asks the host (cpu/signals.py), which takes
@@ -33,13 +33,13 @@ TOO_LONG = 2
 
 
 def poll(m: ModuleState, b: IRBuilder, block: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that the launch is to end."""
+    """Emit a call of `sg.poll` and return an i1 that is true if the launch must end."""
     function = poll_function(m)
     return b.icmp_unsigned("!=", b.call(function, [block]), const(I32, OK))
 
 
 def run_signal_handlers(m: ModuleState, b: IRBuilder, block: ir.LLVMValue) -> None:
-    """Let signal handlers run before Python code that could not pass on what the handlers raise."""
+    """Emit a call that runs pending signal handlers before generated code calls back into Python."""
     b.call(m.helper("sg.look", I32, [pointer(m.target.space)], _look, ("nounwind", "noinline")), [block])
 
 
@@ -59,7 +59,7 @@ def _body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _look(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write `sg.look(block)`, which lets the host run signal handlers.
+    """Write the body of `sg.look(block)`, a function that calls the host to run pending signal handlers.
 
     It returns FAILED if a handler has raised an exception, now or earlier in this launch, else OK.
     """
@@ -75,14 +75,14 @@ def _look(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def is_long(loop: n.For | n.While) -> bool:
-    """Return True unless the loop is a plain one of at most 2^32 iterations without loops inside."""
+    """Return False if the loop is a `for` of at most 2^32 trips that has no `until` and no inner loops."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
     return any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
 def poll_in_loop(e: Emitter, loop: n.For | n.While) -> None:
-    """End the launch from inside a long loop of interruptible code, if a signal asks for that."""
+    """Emit into a long loop of interruptible code a check that ends the launch if a signal asks for that."""
     if not e.m.options.interruptible or not is_long(loop):
         return
     b = e.b

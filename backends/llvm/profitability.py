@@ -1,4 +1,4 @@
-"""This module decides if a task is worth masked code: it is not if its time goes to memory that lanes access apart.
+"""This module estimates if a task runs faster as masked code. It does not if lanes access scattered memory.
 
     for i in range(n):                      for i in range(n):
         for j in range(m):                      x.grad[index[i]] += y.grad[i]
@@ -97,7 +97,10 @@ def is_profitable(task: Task) -> bool:
 
 
 class _Accesses:
-    """Find out how lanes reach the elements of a task's accesses; lanes are neighbors along the box's last axis."""
+    """Classify the array accesses of a task by the distance of the elements that neighboring lanes reach.
+
+    Lanes are neighbors along the last axis of the box.
+    """
 
     def __init__(self, task: Task) -> None:
         self.lane = task.indices[-1]
@@ -107,7 +110,7 @@ class _Accesses:
         self._known.update(dict.fromkeys(self.loops, False))
 
     def kind(self, stmt: n.Load | n.Store | n.Atomic) -> AccessKind:
-        """Return how lanes reach the elements of an access."""
+        """Return the kind of an access: "run" if lanes reach neighboring elements, else "across" or "apart"."""
         if not stmt.indices:
             return "run"
         last = self.forms.form(stmt.indices[-1])
@@ -117,7 +120,7 @@ class _Accesses:
         return "run" if not others and last.coefficient(self.lane) in (0, 1) else "apart"
 
     def _varies(self, value: Value) -> bool:
-        """Return True if lanes may have different values; locals are assumed to vary, bounds of loops are not."""
+        """Return True if a value may differ between lanes. Locals are assumed to differ, bounds of loops not to."""
         pending = [value]
         # Operands are decided first, and without recursion: chains of sums may be longer than the interpreter's stack.
         while pending:
@@ -131,7 +134,7 @@ class _Accesses:
         return self._known[value]
 
     def _decided(self, stmt: Stmt | None) -> bool:
-        """Return True if the result of a statement may vary, given the same about its operands."""
+        """Return True if the result of a statement may differ between lanes, given that answer for its operands."""
         if stmt is None or isinstance(stmt, CONSTANTS):
             return False
         return not isinstance(stmt, _PURE) or any(self._known[v] for v in operands(stmt))

@@ -1,4 +1,4 @@
-"""This module runs a task on several threads through the pool if the work is worth it, else on the launching thread.
+"""This module emits the run of a task: on several threads of the pool if the work is worth it, else on one thread.
 
 The work is the number of iterations times the time of one iteration in the launch before, which a variable of the
 module keeps for each task and kind of code; before the first launch, times an estimate. The pool, like masked code, is
@@ -42,7 +42,7 @@ POOL = -1
 
 @dataclass(frozen=True)
 class TaskCode:
-    """Represent a function of a task.
+    """Represent the compiled function of a task: its address and its number of lanes.
 
     Attributes:
         address: Address of the function.
@@ -54,12 +54,12 @@ class TaskCode:
 
 
 def whole_range_arguments(count: ir.LLVMValue) -> list[ir.LLVMValue]:
-    """Return the arguments of a task's function after the block: all iterations, one by one, on the first row."""
+    """Return the arguments (first, last, stride, row) by which a task's function runs all iterations on row 0."""
     return [const(I64, 0), count, const(I64, 1), const(I64, 0)]
 
 
 def filled_address(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, at: int, what: int) -> ir.LLVMValue:
-    """Return the address that a word of the argument block holds; if it is 0, ask the host to fill it in first.
+    """Return the address in a word of the argument block. If the word is 0, the host is called first to fill it in.
 
     Args:
         m: Module being written.
@@ -88,7 +88,7 @@ def filled_address(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, at: int, w
 def run_on_threads(
     m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, count: ir.LLVMValue, code: TaskCode
 ) -> ir.LLVMValue:
-    """Emit a run of all `count` iterations of a task, on several threads if the work is worth it; return the status."""
+    """Emit code that runs all `count` iterations of a task, on several threads if this is faster. Return the status."""
     # Branching and masked code take different times, so each has a variable.
     kept = m.module.variable(f"sg.spent.{task}.{code.lanes}", I64)
     work = _work(m, b, task, count, code, kept)
@@ -126,7 +126,7 @@ def run_on_threads(
 def run_on_this_thread(
     m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, count: ir.LLVMValue, code: TaskCode
 ) -> ir.LLVMValue:
-    """Emit a run of all iterations of a task on this thread; return the status."""
+    """Emit code that runs all iterations of a task on the launching thread, and return the status."""
     # Only the program decides how long parts are, so that sums over parts are added up in one order.
     each = max(m.sharing(task).nanoseconds(code.lanes), 2.0**-_SCALE)
     part = max(LEAST, round(PART / each) // LEAST * LEAST)
@@ -147,7 +147,7 @@ def run_on_this_thread(
 
 
 def _parts(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write sg.parts(function, block, count, part), which runs the function on one part after the other.
+    """Write sg.parts(function, block, count, part), which calls a task's function on `part` iterations at a time.
 
     It returns the first status that is not OK, and FAILED where the launch is to end.
     """
@@ -177,7 +177,7 @@ def _parts(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 def _work(
     m: ModuleState, b: IRBuilder, task: int, count: ir.LLVMValue, code: TaskCode, kept: ir.LLVMValue
 ) -> ir.LLVMValue:
-    """Return the estimated nanoseconds that the task takes on one thread."""
+    """Return the estimated time in nanoseconds that all iterations of the task take on one thread."""
     nanoseconds = m.sharing(task).nanoseconds(code.lanes)
     known = b.load(kept, I64)
     guess = const(I64, max(1, round(nanoseconds * 2**_SCALE)))
@@ -186,14 +186,14 @@ def _work(
 
 
 def _keep(m: ModuleState, b: IRBuilder, kept: ir.LLVMValue, elapsed: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """Store the time of an iteration for the next launch; it stays 0 where there is no clock."""
+    """Emit a store of the measured time per iteration, from which the next launch estimates its work."""
     # A count of 0 becomes 1, so that the division is defined.
     some = b.or_(count, b.zext(b.icmp_unsigned("==", count, const(I64, 0)), I64))
     b.store(b.udiv(b.shl(elapsed, const(I64, _SCALE)), some), kept)
 
 
 def _threads(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, work: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the number of threads to use: at most one for each row that the launch has, and each with enough to do."""
+    """Return the number of threads for a task. It is limited by the rows of the launch and by the estimated work."""
     most: ir.LLVMValue = const(I64, m.options.threads)
     if any(stack.task == task for stack in m.layout.stacks):
         most = _least(m, b, most, b.load(slot(b, block, m.layout.threads_at[task]), I64))
@@ -203,7 +203,7 @@ def _threads(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, work:
 def _grain(
     m: ModuleState, b: IRBuilder, count: ir.LLVMValue, work: ir.LLVMValue, threads: ir.LLVMValue, lanes: int
 ) -> ir.LLVMValue:
-    """Return the iterations of a chunk: a multiple of the lanes, and several chunks of some length for each thread."""
+    """Return the number of iterations that a thread takes from the pool at a time, a multiple of the lanes."""
     most = b.mul(threads, const(I64, CHUNKS))
     chunks = _least(m, b, most, b.add(b.udiv(work, const(I64, CHUNK)), const(I64, 1)))
     short = b.udiv(work, const(I64, LONGEST))

@@ -1,4 +1,4 @@
-"""Define what a kernel does to memory, each kind of access as a function in the Metal Shading Language.
+"""This module defines each kind of memory access of a kernel as a function in the Metal Shading Language.
 
 Translated code names these functions by what they do and to which type: sg_load_f32, sg_add_u32. All take an address of
 64 bits, as the generator's instructions do, so a pointer cast stands in each of them, and nowhere else.
@@ -22,7 +22,7 @@ _RELAXED = "memory_order_relaxed"
 
 @dataclass(frozen=True)
 class MetalAccess:
-    """Represent an access to memory.
+    """Represent one kind of memory access, such as a load of an f32, and the Metal function that does it.
 
     Attributes:
         what: what is done, a key of ACCESSES
@@ -36,17 +36,17 @@ class MetalAccess:
 
     @property
     def name(self) -> str:
-        """Return the name of the function."""
+        """Return the name of the Metal function that does the access."""
         return f"sg_{self.what}_{'i' + self.type[1:] if self.signed else self.type}"
 
     @property
     def operands(self) -> int:
-        """Return the number of values that the function takes beside the address."""
+        """Return the number of values that the access function takes in addition to the address."""
         return {"load": 0, "compare_exchange": 2}.get(self.what, 1)
 
     @property
     def text(self) -> str:
-        """Return the definition of the function."""
+        """Return the source text of the Metal function that does the access."""
         t, body = NAMES[self.type], ACCESSES[self.what](self)
         result = "void" if self.what == "store" else t
         given = ("ulong address", *(f"{t} {name}" for name in ("value", "expected")[: self.operands]))
@@ -55,22 +55,22 @@ class MetalAccess:
 
 
 def _pointer(t: str, address: str = "address") -> str:
-    """Return the expression of an address as a pointer to a type."""
+    """Return the Metal expression that casts an address to a pointer to a type."""
     return f"reinterpret_cast<device {t}*>({address})"
 
 
 def _load(access: MetalAccess) -> list[str]:
-    """Return the lines of a load."""
+    """Return the body lines of a Metal function that loads a value."""
     return [f"return *{_pointer(NAMES[access.type])};"]
 
 
 def _store(access: MetalAccess) -> list[str]:
-    """Return the lines of a store."""
+    """Return the body lines of a Metal function that stores a value."""
     return [f"*{_pointer(NAMES[access.type])} = value;"]
 
 
 def _fetch(function: str) -> Callable[[MetalAccess], list[str]]:
-    """Return a writer of one atomic instruction that gives the old value."""
+    """Return a function that writes the Metal body of an atomic update which returns the old value."""
 
     def write(access: MetalAccess) -> list[str]:
         if access.type == "u64":
@@ -84,14 +84,14 @@ def _fetch(function: str) -> Callable[[MetalAccess], list[str]]:
 
 
 def _compare_exchange(access: MetalAccess) -> list[str]:
-    """Return the lines of a compare-and-swap."""
+    """Return the body lines of a Metal function that does a compare-and-swap."""
     # Metal has only the weak form, which may fail although the content is as expected; then it is tried again.
     attempt = f"atomic_compare_exchange_weak_explicit({_pointer('atomic_uint')}, &found, value, {_RELAXED}, {_RELAXED})"
     return ["uint found = expected;", f"while (!{attempt} && found == expected) {{}}", "return found;"]
 
 
 def _halves(function: str) -> list[str]:
-    """Return the lines of a bit operation of 64 bits, as two atomics of 32 bits."""
+    """Return the body lines of a 64-bit bit operation that is done as two 32-bit atomics."""
     return [
         f"{function}({_pointer('atomic_uint')}, uint(value), {_RELAXED});",
         f"{function}({_pointer('atomic_uint', 'address + 4ul')}, uint(value >> 32ul), {_RELAXED});",

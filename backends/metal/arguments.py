@@ -1,4 +1,4 @@
-"""List what the host gives an entry point: the arguments of the function, and the words of the argument block.
+"""This module lists the arguments of a Metal entry point and the words of the argument block that the host fills.
 
 An entry point takes one buffer: the address of the argument block (8 bytes, in the constant address space), at index 0.
 Metal fills every other argument: positions of threads. All memory is reached by addresses that stand in the block, so
@@ -34,7 +34,7 @@ FILLED = {
 
 @dataclass(frozen=True)
 class EntryArgument:
-    """Represent an argument of an entry point.
+    """Represent an argument of a Metal entry point: its name, type and attribute.
 
     Attributes:
         name: name in the text
@@ -49,7 +49,7 @@ class EntryArgument:
 
 @dataclass(frozen=True)
 class BlockSlot:
-    """Represent a run of bytes of the argument block.
+    """Represent a range of bytes of the argument block and the meaning of its contents.
 
     Attributes:
         at: first byte
@@ -67,7 +67,7 @@ _ARGUMENT = re.compile(r"(?P<type>[\w&* ]+?) ?(?P<name>\w+) \[\[(?P<attribute>\w
 
 
 def arguments(text: str, entry: str) -> tuple[EntryArgument, ...]:
-    """Return the arguments of an entry point, as the text has them.
+    """Return the arguments of an entry point, parsed from the Metal source text.
 
     Raises:
         InternalError: if they are not what the host gives
@@ -85,7 +85,7 @@ def arguments(text: str, entry: str) -> tuple[EntryArgument, ...]:
 
 
 def _see(argument: EntryArgument, text: str) -> None:
-    """Raise InternalError if the host does not give this argument."""
+    """Raise InternalError if the host cannot supply this argument of an entry point with this type."""
     expected = FILLED.get(argument.attribute)
     if argument.attribute == f"buffer({BLOCK_INDEX})":
         name = argument.type.removeprefix("constant ").removesuffix("&")
@@ -97,7 +97,7 @@ def _see(argument: EntryArgument, text: str) -> None:
 
 
 def slots(kernel: Kernel, layout: BlockLayout, tail: int) -> tuple[BlockSlot, ...]:
-    """Return the words of the argument block, by place.
+    """Return the slots of the argument block in order of their byte offsets.
 
     Args:
         kernel: kernel without exits
@@ -123,7 +123,7 @@ def slots(kernel: Kernel, layout: BlockLayout, tail: int) -> tuple[BlockSlot, ..
 
 
 def _of_stacks(layout: BlockLayout) -> Iterator[BlockSlot]:
-    """Yield the slots of adstacks."""
+    """Yield the slots of the argument block that describe adstacks: slabs, rows, offsets and capacities."""
     for slab, at in layout.slabs.items():
         yield BlockSlot(at, 8, f"address of the {slab} slab of adstacks")
     for (task, slab), at in layout.rows.items():
@@ -135,7 +135,7 @@ def _of_stacks(layout: BlockLayout) -> Iterator[BlockSlot]:
 
 
 def _of_parameters(layout: BlockLayout) -> Iterator[BlockSlot]:
-    """Yield the slots of arrays and scalars."""
+    """Yield the slots of the argument block that hold array addresses, shapes and scalar arguments."""
     for array in layout.arrays.values():
         for axis in range(array.type.ndim):
             yield BlockSlot(array.shape_at + 8 * axis, 8, f"extent {axis} of {array.name.removesuffix('.grad')}")

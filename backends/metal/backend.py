@@ -28,7 +28,7 @@ class MetalBackend:
     name = "metal"
 
     def probe(self) -> Probe:
-        """Return that the backend is not available, with the reason: what is installed, and what is untested."""
+        """Return that the backend cannot be used, with the reason and the version of SPIRV-Cross if it is installed."""
         try:
             version = _version(translator())
         except TranslatorMissing:
@@ -37,7 +37,7 @@ class MetalBackend:
         return Probe(False, reason=f"{UNTESTED} ({version}; this machine runs {platform.system()})", cure=cure)
 
     def compile(self, kernel: Kernel, options: Options) -> NoReturn:
-        """Translate a kernel, then raise DeviceError, because nothing can run it; `program` makes the text.
+        """Translate a kernel to check that this works, then raise DeviceError, as Metal programs cannot run yet.
 
         Raises:
             Unsupported: for what Metal does not have
@@ -49,19 +49,19 @@ class MetalBackend:
         raise DeviceError(f"kernel {kernel.name}: {UNTESTED}; cure: {self.probe().cure}")
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return a single row, because nothing runs."""
+        """Return room for a single row, because this backend runs nothing."""
         return Concurrency(1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Return zeros, because no memory is held."""
+        """Return a memory use of 0 bytes for each slab, because this backend allocates nothing."""
         return {slab: {"current": 0, "peak": 0} for slab in SLABS}
 
     def reset(self) -> None:
-        """Do nothing, because there is nothing to give back."""
+        """Do nothing, because this backend holds no memory."""
 
 
 def _version(path: str) -> str:
-    """Return the version of SPIRV-Cross, which has no option for the version alone."""
+    """Return the name and version that SPIRV-Cross prints for `--revision`."""
     done = subprocess.run([path, "--revision"], capture_output=True, text=True)
     said = (done.stdout or done.stderr).strip().splitlines()
     return f"{PROGRAM}: {said[0]}" if done.returncode == 0 and said else PROGRAM

@@ -30,7 +30,7 @@ _FOREIGN = frozenset({"Float64", "AtomicFloat64AddEXT"})
 
 @dataclass(frozen=True)
 class MetalEntry:
-    """Represent an entry point.
+    """Represent one entry point of a Metal program: its text, its number of threads, and its arguments.
 
     Attributes:
         name: name of the function
@@ -49,7 +49,7 @@ class MetalEntry:
 
 @dataclass(frozen=True)
 class MetalProgram:
-    """Represent a Metal program.
+    """Represent the Metal program of a kernel, with all its entry points.
 
     Attributes:
         shaders: shaders that were translated
@@ -65,21 +65,21 @@ class MetalProgram:
 
     @property
     def text(self) -> str:
-        """Return the whole program, for readers."""
+        """Return the source text of all entry points, for people to read."""
         table = "".join(f"//   {s.at:5} {s.bytes:3}  {s.holds}\n" for s in self.slots)
         head = f"// The argument block of {self.shaders.kernel.name}: place and size in bytes, and what it holds."
         return "\n".join([f"{head}\n{table}", *map(_shown, self.entries)])
 
 
 def _shown(entry: MetalEntry) -> str:
-    """Return an entry point with a head line, for readers."""
+    """Return the source text of an entry point under a comment line, for people to read."""
     given = ", ".join(f"{a.name}: {a.attribute}" for a in entry.arguments)
     return f"// {entry.name}: threadgroups of {entry.threads}; {given}\n\n{entry.text}"
 
 
 @with_stack_room
 def program(kernel: Kernel, options: Options) -> MetalProgram:
-    """Return the program of a kernel of stage tasks, structured or adjoint.
+    """Return the Metal program of a kernel, which must be of stage tasks, structured or adjoint.
 
     Raises:
         Unsupported: with statement and line, for what Metal does not have

@@ -1,4 +1,4 @@
-"""Rewrite a module of the generator so that SPIRV-Cross translates it as it is meant: calls reach memory.
+"""This module rewrites a SPIR-V module so that memory accesses are calls, because SPIRV-Cross misplaces loads.
 
     %p = OpConvertUToPtr %ptr %address
     %v = OpLoad %float %p Aligned 4            →   %v = OpFunctionCall %float %sg_load_f32 %address
@@ -31,7 +31,7 @@ Instruction = tuple[str, list[int]]
 
 @dataclass
 class ModuleNames:
-    """Hold the declarations of a module.
+    """Hold the ids of the types, constants and pointers that a SPIR-V module declares.
 
     Attributes:
         types: ids of scalar types, by name
@@ -56,7 +56,7 @@ class ModuleNames:
     used: set[int] = field(default_factory=set)
 
     def learn(self, name: str, operands: list[int]) -> None:
-        """Note what an instruction declares and uses."""
+        """Record the ids that an instruction declares and the ids that it uses."""
         self.used.update(_taken(name, operands))
         if name in ("TypeInt", "TypeFloat", "TypeVoid"):
             text = {"TypeInt": "u", "TypeFloat": "f", "TypeVoid": "void"}[name] + "".join(map(str, operands[1:2]))
@@ -74,7 +74,7 @@ class ModuleNames:
 
 
 def _taken(name: str, operands: list[int]) -> list[int]:
-    """Return the ids that an instruction takes as operands, as far as results of atomics can be among them."""
+    """Return the ids that an instruction reads, for the instructions that may read the result of an atomic."""
     if name in ("Store", "BranchConditional", "ReturnValue"):
         return operands[:2]
     if name in ("Load", "CompositeExtract"):
@@ -94,7 +94,7 @@ _PLAIN = op.OPCODES.keys() - set(
 
 
 class _ModuleRewriter:
-    """Represent a module that is being rewritten.
+    """Hold the state of a SPIR-V module while it is being rewritten for Metal.
 
     Attributes:
         found: instructions of the old module
@@ -116,14 +116,14 @@ class _ModuleRewriter:
         self.variables: list[int] = []
 
     def fresh(self) -> int:
-        """Return an id that nothing else has."""
+        """Return an id that the module does not use yet."""
         self.bound += 1
         return self.bound - 1
 
     # -- bodies ---------------------------------------------------------------------------------------------
 
     def bodies(self, found: Sequence[Instruction]) -> list[int]:
-        """Return the functions, with their new variables at the begin of the first block."""
+        """Return the words of the rewritten functions, with their new variables at the start of the first block."""
         out: list[int] = []
         begin = 0
         for name, operands in found:
@@ -137,7 +137,7 @@ class _ModuleRewriter:
         return out
 
     def body(self, name: str, operands: list[int]) -> list[int]:
-        """Return an instruction of a function, rewritten."""
+        """Return the words that replace one instruction of a function."""
         if name == "Variable":
             return encode(name, *operands[:3], self._null(self.names.pointees[operands[0]]))
         if name == "ConvertUToPtr":
@@ -162,7 +162,7 @@ class _ModuleRewriter:
         return self._call(access, operands[0], operands[1], address, *operands[-access.operands :])
 
     def _kept(self, t: int, made: int, *call: int) -> list[int]:
-        """Return a call whose result is read from a variable."""
+        """Return the words of a call whose result is stored to a variable and loaded again."""
         if t not in self.names.own:
             self.names.own[t] = self.fresh()
             self.globals += encode("TypePointer", self.names.own[t], op.FUNCTION, t)
@@ -172,20 +172,20 @@ class _ModuleRewriter:
         return called + encode("Load", t, made, variable)
 
     def _remainder(self, t: int, made: int, x: int, y: int) -> list[int]:
-        """Return instructions for the signed remainder of a truncated quotient."""
+        """Return the words of instructions that compute the signed remainder x - (x / y) * y."""
         # x - (x/y)·y is what SPIRV-Cross cannot change.
         quotient, product = self.fresh(), self.fresh()
         last = encode("ISub", t, made, x, product)
         return encode("SDiv", t, quotient, x, y) + encode("IMul", t, product, quotient, y) + last
 
     def _call(self, access: MetalAccess, result: int, made: int, *args: int) -> list[int]:
-        """Return a call of the function that makes an access."""
+        """Return the words of a call of the function that does a memory access."""
         if access not in self.functions:
             self.functions[access] = self.fresh()
         return encode("FunctionCall", result, made, self.functions[access], *args)
 
     def _null(self, t: int) -> int:
-        """Return the id of the zero of a type."""
+        """Return the id of the null constant of a type, declaring it the first time."""
         if t not in self.names.nulls:
             self.names.nulls[t] = self.fresh()
             self.globals += encode("ConstantNull", t, self.names.nulls[t])
@@ -194,7 +194,7 @@ class _ModuleRewriter:
     # -- placeholders ---------------------------------------------------------------------------------------
 
     def placeholder(self, access: MetalAccess, made: int) -> list[int]:
-        """Return a function of the access's name and type that writes memory."""
+        """Return the words of a stub function for an access, whose body is replaced after the translation."""
         names, aligned = self.names, (op.ALIGNED, int(access.type[1:]) // 8)
         t = names.types[access.type]
         result = names.types["void"] if access.what == "store" else t
@@ -212,7 +212,7 @@ class _ModuleRewriter:
         return out + encode("FunctionEnd")
 
     def _signature(self, types: tuple[int, ...]) -> int:
-        """Return the id of a function type."""
+        """Return the id of a function type, given the ids of its result and parameters."""
         if types not in self.names.signatures:
             self.names.signatures[types] = self.fresh()
             self.globals += encode("TypeFunction", self.names.signatures[types], *types)
@@ -221,7 +221,7 @@ class _ModuleRewriter:
     # -- the whole ------------------------------------------------------------------------------------------
 
     def head(self, found: Sequence[Instruction]) -> Iterator[int]:
-        """Yield the words before the functions, with the names of the new functions among the other names."""
+        """Yield the words of the module before its functions, with names for the added functions."""
         named = False
         for name, operands in found:
             if name == "Name" and not named:
@@ -233,7 +233,7 @@ class _ModuleRewriter:
 
 
 def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[MetalAccess, ...]]:
-    """Return the rewritten module, and the accesses that its calls name.
+    """Return the rewritten module and the kinds of memory accesses that its new calls do.
 
     The words are a module of the generator, with buffer addresses.
 

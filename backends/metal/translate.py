@@ -48,7 +48,7 @@ class TranslatorMissing(DeviceError):
 
 @cache
 def translator_path() -> str:
-    """Return the path of the translator, or raise Absent."""
+    """Return the path of the program `spirv-cross`. Raise TranslatorMissing if it is not installed."""
     found = shutil.which(PROGRAM)
     if found is None:
         raise TranslatorMissing(f"{PROGRAM}, which writes code for Metal, is not installed; cure: {CURE}")
@@ -56,7 +56,7 @@ def translator_path() -> str:
 
 
 def translate(code: bytes, entries: Sequence[str], accesses: Sequence[MetalAccess]) -> dict[str, str]:
-    """Return the text of each entry point of a module that `rewrite` made.
+    """Return the Metal source text of each entry point, from the bytes of a module that `rewrite` returned.
 
     Raises:
         TranslatorMissing: without SPIRV-Cross
@@ -69,7 +69,7 @@ def translate(code: bytes, entries: Sequence[str], accesses: Sequence[MetalAcces
 
 
 def _run(module: Path, entry: str) -> str:
-    """Run the translator for one entry point and return its text."""
+    """Run `spirv-cross` for one entry point and return the Metal source text."""
     command = [translator_path(), str(module), *_OPTIONS, "--entry", entry]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -79,7 +79,7 @@ def _run(module: Path, entry: str) -> str:
 
 
 def completed(text: str, accesses: Sequence[MetalAccess]) -> str:
-    """Return the text with the functions that access memory in place of their placeholders."""
+    """Return Metal source text in which the functions for memory accesses replace their stubs."""
     by_name = {access.name: access.text for access in accesses}
     for line in _DROPPED:
         text = text.replace(f"{line}\n", "")

@@ -43,19 +43,19 @@ def pointer(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> int:
 
 
 def _element(code: ArithmeticWriter, place: SpirvValue, size: int) -> SpirvValue:
-    """Return the number of the element of `size` bytes at a place in a buffer, as an I32."""
+    """Return the number of the element of `size` bytes at a byte offset in a buffer, as an I32."""
     if place.number is not None:
         return code.const(I32, int(place.number) // size)
     return code.trunc(code.lshr(place, code.const(I64, size.bit_length() - 1)), I32)
 
 
 def _aligned(code: ArithmeticWriter, t: ir.Type) -> tuple[int, ...]:
-    """Return the memory operands of an access to a value of type `t`."""
+    """Return the words of the memory operands (alignment) of a load or store of a value of type `t`."""
     return (op.ALIGNED, size_of(t)) if code.module.physical else ()
 
 
 def rooted(address: ir.LLVMValue, root: int | None) -> ir.LLVMValue:
-    """Return a number as an address in the buffer `root`; return it unchanged if `root` is None.
+    """Mark an integer as an address in the buffer with binding `root`. Return it unchanged if `root` is None.
 
     The root is None on devices with buffer addresses.
     """
@@ -71,7 +71,7 @@ def size_of(t: ir.Type) -> int:
 
 
 def load(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> SpirvValue:
-    """Return the value at an address, as a value of type `t`."""
+    """Emit a load of a value of type `t` from an address, and return the value."""
     return code.result_of(t, "Load", pointer(code, address, t), *_aligned(code, t))
 
 
@@ -137,7 +137,7 @@ def chunk(code: ArithmeticWriter) -> tuple[SpirvValue, SpirvValue]:
 
 
 def _atomic(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> tuple[int, int, int]:
-    """Return the ids of pointer, scope and memory semantics of an atomic instruction."""
+    """Return the ids of the pointer, scope and memory semantics operands of an atomic instruction on an address."""
     if size_of(t) == 8 and isinstance(t, ir.IntType):
         code.module.require("Int64Atomics")
     place = pointer(code, address, t)

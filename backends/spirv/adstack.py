@@ -1,4 +1,4 @@
-"""Lower the statements on adstacks (entries of LOWER).
+"""This module emits SPIR-V for the statements on adstacks (entries of table LOWER).
 
 Slot k of a row lies at base + offset·rows + (k·rows + row)·slot bytes, so neighboring threads touch neighboring
 addresses. Addresses have 64 bits, so no heap is too large for them. A push at capacity is an overflow in every build;
@@ -26,7 +26,7 @@ def _slot(e: Emitter, s: StackState, place: ir.LLVMValue, part: int) -> ir.LLVMV
 
 
 def _top(e: Emitter, s: StackState) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the place of the top slot (the base of an empty stack) and the condition that the stack is not empty."""
+    """Return the cursor of the top slot, at least the stack's base, and the condition that the stack has a value."""
     b, place, group = e.b, s.place(e), s.group
     below = b.sub(place, group.pitch)
     if e.filled.get(s.stack.alloca.stack):
@@ -44,7 +44,7 @@ def _alloca(e: Emitter, stmt: n.StackAlloca) -> None:
 
 @LOWER.row(n.StackPush)
 def _push(e: Emitter, stmt: n.StackPush) -> None:
-    """Write a value to the next slot, zero its adjoint, and move the stack by one."""
+    """Emit a push: store the value to the next slot, set its adjoint to zero, and advance the stack by one slot."""
     s = state_of(e, stmt.stack)
     group, level = s.group, s.group.pending[stmt.stack]
     place = s.place(e)
@@ -60,7 +60,7 @@ def _push(e: Emitter, stmt: n.StackPush) -> None:
 
 
 def _check(e: Emitter, s: StackState, stmt: n.StackPush, place: ir.LLVMValue) -> None:
-    """Trap with an overflow if the stack with the least capacity of the group is full."""
+    """Emit an overflow trap for the case that the fullest adstack of the group has no free slot."""
     full = e.b.icmp_unsigned(">=", place, s.group.limit)
     e.trap_with(
         full,
@@ -71,7 +71,7 @@ def _check(e: Emitter, s: StackState, stmt: n.StackPush, place: ir.LLVMValue) ->
 
 @LOWER.row(n.StackPop)
 def _pop(e: Emitter, stmt: n.StackPop) -> None:
-    """Drop the top of a stack."""
+    """Emit a pop, which removes the top value of a stack."""
     known = e.filled.get(stmt.stack, 0)
     state_of(e, stmt.stack).group.move(e, stmt.stack, -1, sure=known > 0)
     if known:
@@ -104,7 +104,7 @@ def _load_top_adjoint(e: Emitter, stmt: n.StackTopAdjoint) -> None:
 
 @LOWER.row(n.StackAccumulate)
 def _accumulate(e: Emitter, stmt: n.StackAccumulate) -> None:
-    """Add a value to the adjoint on top; an empty stack takes nothing."""
+    """Emit an addition to the adjoint of the top slot. Nothing is added if the stack is empty."""
     s = state_of(e, stmt.stack)
     value = e.operand(stmt.value)
     place, filled = _top(e, s)

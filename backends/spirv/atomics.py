@@ -1,4 +1,4 @@
-"""Emit the read-modify-write of one element of an array.
+"""This module emits the read-modify-write of one array element, atomic or not.
 
 Where iterations run at once, this is one atomic instruction if the device has the operation with the right meaning, and
 otherwise a compare-and-swap loop around the row of SPIRV. The loop serves reals (but for sums that the device adds; in
@@ -37,7 +37,7 @@ _WORDS = {8: ir.IntType(8), 16: ir.IntType(16), 32: I32, 64: I64}
 
 
 def instruction(e: ArithEmitter, op: str, t: Scalar) -> str | None:
-    """Return the atomic instruction of this meaning, or None if the device has none.
+    """Return the name of the SPIR-V atomic instruction for an operation and dtype, or None if the device lacks it.
 
     The capability that the instruction needs is declared.
 
@@ -57,12 +57,12 @@ def instruction(e: ArithEmitter, op: str, t: Scalar) -> str | None:
 
 
 def _flushed(e: ArithEmitter) -> bool:
-    """Return True if the device's sums of f32 may lose subnormal numbers that a precise build has to keep."""
+    """Return True if atomic f32 sums of the device may flush subnormal numbers that a precise build must keep."""
     return e.m.features.quirks.flushes and e.m.options.precise
 
 
 def update(e: ArithEmitter, op: str, t: Scalar, place: ir.LLVMValue, value: ir.LLVMValue, atomic: bool) -> ir.LLVMValue:
-    """Apply an operation to the element at an address and return the old value.
+    """Emit an update of the element at an address by an operation, and return the element's old value.
 
     Args:
         e: function being written
@@ -86,7 +86,7 @@ def update(e: ArithEmitter, op: str, t: Scalar, place: ir.LLVMValue, value: ir.L
 
 
 def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the new value of an element from the old value and the operand."""
+    """Emit an operation that computes an element's new value from its old value and the operand, and return it."""
     # Booleans hold 0 or 1 in a byte, where the bit operations mean the same.
     return value if op == "exchange" else apply(e, op, (t, t), old, value)
 
@@ -94,7 +94,7 @@ def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LL
 def compare_and_swap(
     e: ArithEmitter, t: Scalar, place: ir.LLVMValue, expected: ir.LLVMValue, value: ir.LLVMValue, atomic: bool
 ) -> ir.LLVMValue:
-    """Replace the element at `place` if its bits are those of `expected`, and return the old value.
+    """Emit a compare-and-swap: store `value` if the element's bits equal those of `expected`. Return the old value.
 
     The dtype `t` is not u1. Without `atomic`, a load, a comparison and a store serve.
     """
@@ -116,7 +116,7 @@ def compare_and_swap(
 
 
 def _loop(e: ArithEmitter, op: str, t: Scalar, root: int | None) -> ArithmeticWriter:
-    """Return the function that applies `op` to an element by a compare-and-swap loop."""
+    """Return a shader function that applies `op` to an element by a compare-and-swap loop."""
 
     def combined(a: ArithEmitter, old: ir.LLVMValue, operands: list[ir.LLVMValue]) -> ir.LLVMValue:
         return combine(a, op, t, old, operands[0])
@@ -131,7 +131,7 @@ Change = Callable[[ArithEmitter, ir.LLVMValue, list[ir.LLVMValue]], ir.LLVMValue
 def _repeated(
     e: ArithEmitter, name: str, t: Scalar, operands: int, change: Change, root: int | None
 ) -> ArithmeticWriter:
-    """Return a function NAME(address, operands...) that repeats compare-and-swap until it succeeds.
+    """Return a shader function NAME(address, operands...) that repeats a compare-and-swap until it succeeds.
 
     The function returns the old value of the element.
 
@@ -173,7 +173,7 @@ def _repeated(
 def _placed(
     a: ArithEmitter, word: ir.LLVMValue, part: ir.LLVMValue, shift: ir.LLVMValue, t: ir.IntType, own: ir.IntType
 ) -> ir.LLVMValue:
-    """Return the word with the part of `own.width` bits at `shift` replaced."""
+    """Return an integer in which the `own.width` bits from bit `shift` on are replaced by `part`."""
     if own == t:
         return part
     b = a.b

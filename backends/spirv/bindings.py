@@ -1,4 +1,4 @@
-"""Assign each piece of memory to a storage buffer of the shader, on devices without buffer addresses.
+"""This module assigns each array, slab and block to a storage buffer of the shader, on devices without addresses.
 
 The argument block is binding 0. Each slab of adstacks has a binding, and so have the lists of iterations, the buffer
 that a kernel prints to, and each array, as far as the device has enough. Where it has not, several arrays share a
@@ -22,7 +22,7 @@ BLOCK = 0
 
 @dataclass(frozen=True)
 class Bindings:
-    """Hold the numbers of the bindings of one kernel.
+    """Hold the binding numbers of the storage buffers of one kernel.
 
     Attributes:
         slabs: binding of each slab of adstacks, by name
@@ -40,7 +40,7 @@ class Bindings:
 
 
 def assign(kernel: Kernel, layout: BlockLayout, most: int) -> Bindings:
-    """Return a binding for each piece of memory that a kernel reaches.
+    """Return the binding number of each array, slab and other memory that a kernel accesses.
 
     Args:
         kernel: kernel that is compiled

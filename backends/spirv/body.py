@@ -56,7 +56,7 @@ class FunctionWriter:
         self.held: dict[int, SpirvValue] = {}
 
     def close(self) -> None:
-        """Hand the finished function to the module; the function must have returned."""
+        """Append the finished function to the module. The function must end in a return."""
         assert self.ended, "a function that does not return"
         end = encode("FunctionEnd")
         self.module.functions.append([*self._start, *self._variables, *self.head, *self.body, *end])
@@ -64,7 +64,7 @@ class FunctionWriter:
     # -- instructions ---------------------------------------------------------------------------------------
 
     def emit(self, name: str, *operands: int) -> None:
-        """Append an instruction exactly as given."""
+        """Append an instruction with the given operand words to the function."""
         assert self._at_head or not self.ended, f"{name} after the end of a block"
         (self.head if self._at_head else self.body).extend(encode(name, *operands))
 
@@ -96,7 +96,7 @@ class FunctionWriter:
         return known
 
     def exact(self, t: ir.Type, name: str, *operands: ir.LLVMValue | int) -> SpirvValue:
-        """Return the result of a pure instruction on reals that no driver may contract, so that IEEE defines it."""
+        """Return the result of an instruction on reals with NoContraction, which keeps drivers from fusing it."""
         before = self.module.bound
         made = self.pure(t, name, *operands)
         # An earlier instruction that `pure` gave again has its decoration already.
@@ -113,19 +113,19 @@ class FunctionWriter:
         return self._known_at_head.get(key)
 
     def remember(self, key: object, value: SpirvValue) -> SpirvValue:
-        """Store a value of the head of the function under a key, and return the value."""
+        """Store under a key a value that is computed at the head of the function, and return the value."""
         self._known_at_head[key] = value
         return value
 
     @contextmanager
     def at_head(self) -> Iterator[None]:
-        """Place what the `with` block emits at the head of the function, where it runs once."""
+        """Emit the instructions of the `with` block at the head of the function, where they run once."""
         before, self._at_head = self._at_head, True
         yield
         self._at_head = before
 
     def value(self, x: ir.LLVMValue) -> SpirvValue:
-        """Return the operand as a value of this module; make constants of the LLVM generator anew."""
+        """Return an operand as a SPIR-V value of this module. Constants of the LLVM generator are declared anew."""
         if isinstance(x, SpirvValue):
             return x
         assert isinstance(x, ir.Constant), x
@@ -135,7 +135,7 @@ class FunctionWriter:
         return self.const(x.type, struct.unpack(">d", bytes.fromhex(x.ref[2:].zfill(16)))[0])
 
     def const(self, t: ir.Type, number: int | float | bool) -> SpirvValue:
-        """Return a constant of a type."""
+        """Return a constant of a given type."""
         return self.module.constant(t, number)
 
     # -- variables ------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class FunctionWriter:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Forget at the end what the `with` block has computed, because its blocks do not dominate what follows."""
+        """Forget after the `with` block the values computed in it, because its blocks do not dominate later code."""
         self._known.append({})
         yield
         self._known.pop()

@@ -1,4 +1,4 @@
-"""Write several iterations of a parallel task side by side in one thread.
+"""This module emits several iterations of a parallel task interleaved in one thread, so that their loads overlap.
 
 Where a body is short and straight, a thread takes several iterations at a time and writes them statement by statement,
 so that their loads are on the way together:
@@ -34,7 +34,7 @@ MOST = 16
 
 
 def can_coarsen(e: Emitter, body: Block) -> bool:
-    """Return True if the iterations of this body are to be written side by side."""
+    """Return True if several iterations of this body are to be interleaved in one thread."""
     if not e.m.features.abreast or e.m.options.debug or e.m.in_order(e.task) or len(body) > MOST:
         return False
     return all(map(_is_straight, body)) and any(isinstance(s, n.Load) for s in body)
@@ -47,7 +47,7 @@ def _is_straight(stmt: Stmt) -> bool:
 
 
 def lower_abreast(e: Emitter, body: Block, places: list[ir.LLVMValue], start: Callable[[ir.LLVMValue], None]) -> None:
-    """Write the iterations at the given places side by side, statement by statement.
+    """Emit the iterations with the given numbers interleaved: each statement for all of them, then the next one.
 
     Args:
         e: emitter of the task

@@ -44,7 +44,7 @@ CONTRACT = "contract"
 
 
 def _real(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the real instruction `name` on operands whose zeros are hidden from the driver."""
+    """Return a method that emits the real instruction `name` on operands that the driver cannot recognize as zeros."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
         return self.arithmetic(name, hide_value(self, x), hide_value(self, y))
@@ -53,7 +53,7 @@ def _real(name: str) -> Callable[..., SpirvValue]:
 
 
 def _product(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
-    """Emit a product of reals, and note its factors if it may be contracted."""
+    """Emit a product of reals. If it may be contracted, record its factors so that a later sum becomes an fma."""
     v, w = hide_value(self, x), hide_value(self, y)
     made = self.arithmetic("FMul", v, w)
     if CONTRACT in flags:
@@ -62,7 +62,7 @@ def _product(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Se
 
 
 def _sum(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits a sum or difference of reals, as a multiply-add where both parts may be contracted.
+    """Return a method that emits a sum or difference of reals, or an fma if one operand is a contractible product.
 
     x·y + z, z + x·y  ->  fma(x, y, z)
     x·y - z           ->  fma(x, y, -z)
@@ -85,7 +85,7 @@ def _sum(name: str) -> Callable[..., SpirvValue]:
 
 
 def _plain(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the integer instruction `name` without folding."""
+    """Return a method that emits the integer instruction `name` without constant folding."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         return self.binary(name, x, y)
@@ -96,7 +96,7 @@ def _plain(name: str) -> Callable[..., SpirvValue]:
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
 ) -> Callable[..., SpirvValue]:
-    """Return a method that emits a binary integer instruction, and folds constants and identities.
+    """Return a method that emits a binary integer instruction after constant folding and identities such as x + 0.
 
     Args:
         name: name of the instruction
@@ -124,7 +124,7 @@ def _folding(
 
 
 def _placing(fold: Callable[..., SpirvValue]) -> Callable[..., SpirvValue]:
-    """Return a method that does what `fold` does and notes that the result is an address in the operand's buffer."""
+    """Return a method that does what `fold` does and marks the result as an address in the operand's buffer."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         return fold(self, x, y).within(root_of(x, y))
@@ -133,7 +133,7 @@ def _placing(fold: Callable[..., SpirvValue]) -> Callable[..., SpirvValue]:
 
 
 def _count(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits a shift; counts have the operand's type and lie below its width."""
+    """Return a method that emits a shift. The shift count must have the operand's type and be less than its width."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, count: ir.LLVMValue) -> SpirvValue:
         v, w = self.value(x), self.value(count)
@@ -167,7 +167,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.sub(x, self.mul(self.sdiv(x, y), y))
 
     def binary(self, name: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Emit an instruction on two integers or truth values without folding."""
+        """Emit an instruction on two integers or truth values without constant folding."""
         return self.pure(x.type, name, x, y)
 
     def widened_product(self, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
@@ -181,7 +181,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(x.type, "FNegate", x)
 
     def arithmetic(self, name: str, *operands: SpirvValue) -> SpirvValue:
-        """Emit an instruction on reals of which no operand is a zero that the driver knows."""
+        """Emit an instruction on reals, none of which the driver can recognize as zero, and return its result."""
         t = operands[0].type
         made = self.glsl(name, t, *operands) if name == "fma" else self.exact(t, name, *operands)
         # A driver knows the result only if it knows all operands.
@@ -216,7 +216,7 @@ class ArithmeticWriter(FunctionWriter):
         return self._resized("SConvert", x, to)
 
     def _resized(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Widen or cut an integer; constants and truth values need no conversion instruction."""
+        """Emit a widening or truncation of an integer. Constants and truth values need no conversion instruction."""
         v = self.value(x)
         if v.type == I1:
             return self.select(v, self.const(to, -1 if name == "SConvert" else 1), self.const(to, 0))
@@ -247,7 +247,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(to, name, x)
 
     def to_whole(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert a real within the range of the integer type `to`, truncating toward zero."""
+        """Emit a conversion of a real to integer type `to`, truncating toward zero. It must be in the type's range."""
         return self.exact(to, name, x)
 
     def bitcast(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
@@ -290,7 +290,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.pure(I1, name + _SIGNS[sign], v, w)
 
     def _compared_resized(self, sign: str, kind: str, x: SpirvValue, constant: SpirvValue) -> SpirvValue:
-        """Compare an integer that was widened or cut with a constant, in the width from which it comes.
+        """Compare an integer that was widened or truncated with a constant, in the width that it had before.
 
         It saves an instruction and keeps drivers from doing so: Mesa 22.3 gets the ends of the range wrong, and takes
         an integer that was cut for one that was widened.
@@ -327,7 +327,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(I1, "FOrd" + _SIGNS[sign], v, w)
 
     def fcmp_unordered(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Compare two reals; the result is true if an operand is NaN, and the sign "uno" asks for nothing else."""
+        """Compare two reals, giving true if one is NaN. The sign "uno" tests only if one is NaN."""
         if sign == "uno":
             nan = self.exact(I1, "FUnordNotEqual", x, x)
             return nan if x.ref == y.ref else self.or_(nan, self.exact(I1, "FUnordNotEqual", y, y))

@@ -22,7 +22,7 @@ def _if(e: Emitter, stmt: n.If) -> None:
 
 @LOWER.row(n.While)
 def _while(e: Emitter, stmt: n.While) -> None:
-    """Write a loop whose test the driver cannot analyze."""
+    """Emit a `while` loop whose condition the driver cannot predict."""
     b = e.b
     ran = trip_counter(e, stmt.trips)
 

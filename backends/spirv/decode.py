@@ -13,7 +13,7 @@ _NAMES = {number: name for name, number in op.OPCODES.items()}
 
 
 def instructions(words: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the name and the operands of each instruction of a module, without the header."""
+    """Yield the name and the operand words of each instruction of a SPIR-V module, without its header."""
     at = 5
     while at < len(words):
         count = words[at] >> 16

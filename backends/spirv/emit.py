@@ -1,4 +1,4 @@
-"""Hold the state of code generation: of a module of shaders, of straight-line arithmetic, and of one task.
+"""This module holds the state of SPIR-V code generation: of a module, of arithmetic, and of one task.
 
 Rows of OPS see an `ArithEmitter`: a `ArithmeticWriter` and the module, with the methods that rows of the LLVM generator
 call, so that a row or a polynomial of that generator also serves for SPIR-V. Rows of statements see an `Emitter`, which
@@ -82,7 +82,7 @@ class ShaderFeatures:
 
 @dataclass
 class ModuleState:
-    """Hold the state that all functions of a module share.
+    """Hold the state of code generation that all functions of a SPIR-V module share.
 
     Attributes:
         kernel: kernel that is compiled
@@ -125,7 +125,7 @@ class ModuleState:
 
     @cached_property
     def bindings(self) -> Bindings | None:
-        """Return the bindings of memory on a device without buffer addresses, or None.
+        """Return the binding numbers of the kernel's memory, or None on a device with buffer addresses.
 
         Read this property only when the argument block is laid out.
         """
@@ -134,11 +134,11 @@ class ModuleState:
         return assign(self.kernel, self.layout, self.features.storage_buffers)
 
     def code(self, name: str, result: ir.Type, params: Sequence[ir.Type]) -> ArithmeticWriter:
-        """Begin a function of the module and return it, to be written."""
+        """Begin a function of the module and return it with an empty body."""
         return (ArithmeticWriter if self.features.int64 else PairedIntWriter)(self.module, name, result, params)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
-        """Enter a place of the program in the site table and return its number.
+        """Add a statement that can report an error to the site table, and return its number.
 
         Args:
             kind: kind of the error, such as "overflow"
@@ -150,18 +150,18 @@ class ModuleState:
         return len(self.sites) - 1
 
     def is_atomic(self, task: int, array: str) -> bool:
-        """Return True if updates of an array must be atomic: iterations run at once and may meet in an element."""
+        """Return True if updates of an array must be atomic, because concurrent iterations may update one element."""
         parallel = self.kernel.tasks[task].is_parallel
         return parallel and array not in self.plain(task) and not self.in_order(task)
 
     def plain(self, task: int) -> frozenset[str]:
-        """Return the arrays of a parallel task whose updates cannot meet in an element."""
+        """Return the arrays of a parallel task in which no two iterations update the same element."""
         if task not in self._plain:
             self._plain[task] = share(self.kernel.tasks[task], 2, False).plain
         return self._plain[task]
 
     def in_order(self, task: int) -> bool:
-        """Return True if one thread does all iterations of a parallel task.
+        """Return True if one thread runs all iterations of a parallel task, in order.
 
         This is so where another order of updates would show and must not, and where the device has no atomic
         instructions for one of the updates.
@@ -172,7 +172,7 @@ class ModuleState:
         return self._in_order[task]
 
     def _updates_wide(self, task: int) -> bool:
-        """Return True if updates of 64 bits may meet, other than sums for which the device has an atomic addition."""
+        """Return True if two iterations may update one 64-bit element without an atomic addition of the device."""
         for stmt in walk(self.kernel.tasks[task].body):
             if isinstance(stmt, Atomic) and stmt.array not in self.plain(task):
                 temp = self.layout.temps.get(stmt.array)
@@ -190,7 +190,7 @@ class ModuleState:
         body: Callable[[ArithEmitter, ArithmeticWriter], None],
         attributes: Sequence[str] = (),
     ) -> ArithmeticWriter:
-        """Return a function of the module; `body` writes it when it is first asked for.
+        """Return a function of the module. The first call with this name has `body` write it.
 
         Args:
             name: name of the function, by which it is found again
@@ -224,7 +224,7 @@ class ArithEmitter:
         self.reach = math.inf
 
     def intrinsic(self, name: str, *args: ir.LLVMValue, result: ir.Type | None = None) -> Result:
-        """Return the result that llvm.NAME gives for the arguments."""
+        """Return the result of the LLVM intrinsic llvm.NAME for the arguments."""
         return intrinsics.INTRINSICS[name](self, *args, **({} if result is None else {"result": result}))
 
     def const(self, value: ir.LLVMValue, number: float | int | bool) -> Result:
@@ -236,15 +236,15 @@ class ArithEmitter:
         return self.b.fcmp_unordered("uno", x, x)
 
     def false(self, x: ir.LLVMValue) -> Result:
-        """Return a false condition."""
+        """Return the constant false as an operand."""
         return self.b.const(I1, False)
 
     def word(self, number: int) -> Result:
-        """Return a constant of 64 bits."""
+        """Return a 64-bit integer constant."""
         return self.b.const(I64, number)
 
     def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
-        """Return an integer widened to 64 bits, by its sign if its type is signed."""
+        """Return an integer widened to 64 bits, with sign extension if its type is signed."""
         if t.bits == 64:
             return value
         return self.b.sext(value, I64) if t.is_signed else self.b.zext(value, I64)
@@ -297,7 +297,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
 
     @property
     def flow(self) -> Emitter:
-        """Return the object that codegen/argument_ranges.py asks how trips are written, which is the emitter itself."""
+        """Return the emitter itself, as the object that codegen/argument_ranges.py expects under the name `flow`."""
         return self
 
     def operand(self, value: Value) -> ir.LLVMValue:
@@ -305,7 +305,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
         return self.values[value]
 
     def index(self, value: Value) -> ir.LLVMValue:
-        """Return an index operand in 64 bits."""
+        """Return an index operand as a 64-bit integer."""
         return self.to_i64(self.operand(value), value.type)
 
     def slot_address(self, at: int) -> ir.LLVMValue:
@@ -318,7 +318,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
             return access.load_once(self.b, self.slot_address(at), t)
 
     def address_of_slab(self, slab: str) -> ir.LLVMValue:
-        """Return the address at which the adstacks of a slab lie."""
+        """Return the address of the first byte of a slab."""
         bindings = self.m.bindings
         return access.rooted(self.slot(self.m.layout.slabs[slab]), bindings.slabs[slab] if bindings else None)
 
@@ -330,7 +330,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
 
     @cached_property
     def needs_comparisons(self) -> ir.LLVMValue:
-        """Return the launch condition that indices must be compared, computed at the head of the shader.
+        """Return the launch condition that index checks are needed, computed at the head of the shader.
 
         See codegen/launch_conditions.py.
         """
@@ -350,18 +350,18 @@ class Emitter(ArithEmitter, CheckedEmitter):
             self._fail(site, first, second)
 
     def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
-        """Trap like `trap_if`, with two numbers that are computed only where the error has occurred."""
+        """Trap if `bad` is true, like `trap_if`. The two numbers of the error are computed only in that case."""
         with self.b.if_then(bad):
             self._fail(site, *numbers())
 
     def _fail(self, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
-        """Record an error and return from the shader."""
+        """Emit code that records an error with two numbers and returns from the shader."""
         self.b.call(failer(self.m), [self.block, self.b.const(ir.IntType(32), site + 1), first, second])
         self.b.ret_void()
 
 
 def failer(m: ModuleState) -> ArithmeticWriter:
-    """Return sg.fail(block, site + 1, a, b), which enters an error in the record unless the record holds one already.
+    """Return the function sg.fail(block, site + 1, a, b), which stores an error unless one is stored already.
 
     The record is the block's, or that of all launches of a device. In the second case its place in the block holds the
     address of the record, and behind this address the number that is added to the numbers of this kernel's sites.

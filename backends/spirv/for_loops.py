@@ -1,4 +1,4 @@
-"""Lower `for`: trips one by one, the first trip apart, or several trips at a time (a entry of LOWER).
+"""This module emits `for` loops in SPIR-V: trip by trip, with a separate first trip, or several trips at a time.
 
     for k in range(n): B(k)      →      if 0 < n: B(0)                            where later trips have shorter code
                                         while n - k >= 4: B(k); ..; B(k + 3)      where B is short and calls nothing
@@ -36,7 +36,7 @@ PLAIN_AT_ONCE = ((8, 8), (16, 4))
 
 
 def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return begin and number of iterations, in 64 bits, or in 32 bits where the bounds have no more."""
+    """Return the begin and the trip count of a loop, in 64 bits, or in 32 bits if its bounds have at most 32."""
     b, t = e.b, stmt.begin.type
     begin, end = (_word(e, e.operand(v), t) for v in (stmt.begin, stmt.end))
     low, high = (begin, end) if stmt.step > 0 else (end, begin)
@@ -49,20 +49,20 @@ def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.LLVMValue, ir.LLVMValue]:
 
 
 def _word(e: Emitter, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
-    """Return an integer widened to 32 bits; integers of 32 and 64 bits stay as they are."""
+    """Return an integer widened to at least 32 bits."""
     if t.bits >= 32:
         return value
     return e.b.sext(value, I32) if t.is_signed else e.b.zext(value, I32)
 
 
 def _index(e: Emitter, number: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
-    """Return the low bits of a number as a value of an integer type of no more bits."""
+    """Return the low bits of an integer as a value of type `t`."""
     return number if t.bits >= 32 else e.b.trunc(number, value_type(t))
 
 
 @LOWER.row(n.For)
 def _for(e: Emitter, stmt: n.For) -> None:
-    """Write a loop: with groups of pops where they suit, in the usual way elsewhere."""
+    """Emit a `for` loop, in groups of trips if it pops adstacks and is suitable, else in the usual way."""
     begin, count = trip_count(e, stmt)
     with check_loop_once(e, stmt, e.b.zext(count, I64)):
         trips, at_once = ForLoop(e, stmt, begin, count), unroll_factor(e, stmt)
@@ -74,7 +74,7 @@ def _for(e: Emitter, stmt: n.For) -> None:
 
 
 def unroll_factor(e: Emitter, stmt: n.For) -> int:
-    """Return the number of trips of a loop that are written side by side.
+    """Return the number of trips of a loop that are emitted one after the other in one round.
 
     It is more than 1 only for innermost loops that no trip ends early.
     """
@@ -91,7 +91,7 @@ def unroll_factor(e: Emitter, stmt: n.For) -> int:
 
 
 def _is_long(stmt: n.Stmt) -> bool:
-    """Return True if one trip with this statement is long enough: a loop, or a function other than a sine or cosine."""
+    """Return True if the statement makes a trip long: a loop, or a called function other than sine and cosine."""
     called = isinstance(stmt, n.Op) and stmt.op in CALLED and stmt.op not in LEAN and stmt.args[0].type.is_real
     return called or isinstance(stmt, LOOPS)
 
@@ -150,17 +150,17 @@ class ForLoop:
         read_trips(e, self.loop.trips, self.ran)
 
     def _behind_first(self) -> ir.LLVMValue:
-        """Return the number of the second trip, or the trip count where the first trip has ended the loop."""
+        """Return the number of the next trip after trip 0, or the trip count if trip 0 has ended the loop."""
         one, stop = self.e.const(self.count, 1), stop_condition(self.e, self.loop)
         return one if stop is None else self.e.b.select(stop, self.count, one)
 
     def _step(self, done: ShaderVariable) -> ir.LLVMValue | None:
-        """Count a trip, and return the condition that it has ended the loop."""
+        """Add 1 to the trip counter, and return the condition that the trip has ended the loop, or None."""
         done.set(self.e.b.add(done.get(), self.e.const(self.count, 1)))
         return stop_condition(self.e, self.loop)
 
     def _several(self, done: ShaderVariable, many: int) -> None:
-        """Write `many` trips at a time as long as that number of trips is left."""
+        """Emit a loop that runs `many` trips per round as long as at least `many` trips are left."""
         b, count = self.e.b, self.count
         if many == 1:
             return
@@ -184,7 +184,7 @@ def stop_condition(e: Emitter, stmt: n.For | n.While) -> ir.LLVMValue | None:
 
 
 def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> ShaderVariable | None:
-    """Return a variable that counts trips, or None if the kernel does not read their number."""
+    """Declare a variable that counts trips, or return None if the kernel does not read the trip count."""
     if trips is None:
         return None
     ran = e.b.scalar(t)
@@ -193,6 +193,6 @@ def trip_counter(e: Emitter, trips: Value | None, t: ir.Type = I64) -> ShaderVar
 
 
 def read_trips(e: Emitter, trips: Value | None, ran: ShaderVariable | None) -> None:
-    """Bind the value `trips` to the number of trips that the loop ran; the code stands after the loop."""
+    """Define the IR value `trips` after a loop as the number of trips that the loop ran."""
     if trips is not None and ran is not None:
         e.values[trips] = e.from_i64(e.b.zext(ran.get(), I64), trips.type)

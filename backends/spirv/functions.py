@@ -1,4 +1,4 @@
-"""Write mathematical functions of f32 and f64 as functions of the module, in place of the library of other targets.
+"""This module writes mathematical functions of f32 and f64 as SPIR-V functions, as there is no library to call.
 
 The polynomials are those of the LLVM generator; in default builds a product and a sum are one instruction, which the
 device may round once or twice. Other code writes out what the polynomials leave to a library: sin, cos and tan of large
@@ -37,7 +37,7 @@ def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def libcall(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the table entry for an operation that is one mathematical function of this module."""
+    """Return a table entry that computes an operation by a call of the mathematical function `name`."""
 
     def row(e: ArithEmitter, t: Any, *args: ir.LLVMValue) -> ir.LLVMValue:
         return call(e, name, *args)
@@ -46,7 +46,7 @@ def libcall(name: str) -> Callable[..., ir.LLVMValue]:
 
 
 def _by_polynomial(name: str, t: ir.Type) -> Callable[[ArithEmitter, ArithmeticWriter], None]:
-    """Return the writer of a function that a polynomial of the LLVM generator computes."""
+    """Return a writer of the mathematical function `name`, computed by a polynomial of the LLVM generator."""
     inlined: Any = INLINED[name]
 
     def body(e: ArithEmitter, function: ArithmeticWriter) -> None:
@@ -70,7 +70,7 @@ STEADY = frozenset({"sin", "tan", "asin", "tanh"})
 def _kept(
     e: ArithEmitter, name: str, found: ir.LLVMValue, x: ir.LLVMValue, y: ir.LLVMValue | None = None
 ) -> ir.LLVMValue:
-    """Return the result of a function, or the exact result where a device may have lost a subnormal number.
+    """Return the result of a function, corrected on devices that flush subnormal arguments to zero.
 
     A device may lose a subnormal argument on the way through a polynomial, so the argument itself is the result. For
     atan2 the quotient is the result, where the second argument is not negative.
@@ -95,7 +95,7 @@ def _kept(
 
 
 def sine_and_cosine(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the sine and the cosine of an f32 up to `reach` with one range test and one reduction."""
+    """Return the sine and the cosine of an f32, computed with one range test and one range reduction."""
     if shortest_writer("sin", e.reach) is not None:
         # Loops whose arguments are known to be small come this way, in default builds alone.
         return quarter_waves(e, x)
@@ -117,13 +117,13 @@ def sine_and_cosine(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.
 
 
 def _far(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the function of an argument outside the range of the polynomials."""
+    """Return sin, cos or tan of an argument outside of the range of the polynomials, by a call."""
     t = x.type
     return e.b.call(e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f)), [x])
 
 
 def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
-    """Write sine or cosine of a large argument."""
+    """Write the body of the sine, cosine or tangent of a large argument."""
     (x,) = function.args
     # The polynomials of f64 reach further than those of f32; without f64, as many digits of 2/pi as needed do.
     if x.type == F32 and e.m.features.float64:
@@ -136,7 +136,7 @@ def _of_large(e: ArithEmitter, name: str, function: ArithmeticWriter) -> None:
 
 
 def fmod(e: ArithEmitter, function: ArithmeticWriter) -> None:
-    """Write x - y·trunc(x/y), exact, with the sign of x: a long division of the mantissas as integers."""
+    """Write the body of fmod: the exact x - y·trunc(x/y) with the sign of x, by long division of the mantissas."""
     b, (x, y) = function, function.args
     up, down = e.intrinsic("fabs", x), e.intrinsic("fabs", y)
     finite = b.fcmp_ordered("<", up, e.const(x, math.inf))
@@ -182,7 +182,7 @@ def _divided(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _assembled(e: ArithEmitter, m: ir.LLVMValue, exponent: ir.LLVMValue, like: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the real with integer mantissa `m` at an exponent.
+    """Return the real number with a given integer mantissa and exponent, composed of its bits.
 
     No instruction on reals takes part, because it might flush subnormal numbers.
     """

@@ -1,4 +1,4 @@
-"""Write sin and cos of f32 in default builds, without the parts of the code for lanes that no device needs.
+"""This module writes the sine and cosine of f32 for GPUs in default builds, shorter than the code for CPU lanes.
 
 Where arguments are known to be small, less code does, as on CUDA (codegen/polynomials/gpu_trigonometric.py has the
 limits); `shortest_writer` chooses the code.
@@ -34,14 +34,14 @@ def _half_wave(e: Any, d: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _less_multiple(e: Any, x: ir.LLVMValue, n: ir.LLVMValue) -> ir.LLVMValue:
-    """Return x - n·pi."""
+    """Return x - n·pi, computed with pi split in parts whose products with n are exact."""
     for part in constants("pi_short", x)[:PARTS]:
         x = scaled(e, n, -part, x)
     return x
 
 
 def sin(e: Any, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the sine of an f32 up to the limit.
+    """Return the sine of an f32 whose magnitude does not exceed the limit of the polynomials.
 
     sin(x) = sin((-1)^n·(x - n·pi)).
     """
@@ -52,7 +52,7 @@ def sin(e: Any, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def cos(e: Any, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the cosine of an f32 up to the limit.
+    """Return the cosine of an f32 whose magnitude does not exceed the limit of the polynomials.
 
     cos(x) = sin((-1)^n·((n + 1/2)·pi - x)); the difference is never 0.
     """
@@ -62,7 +62,7 @@ def cos(e: Any, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def quarter_waves(e: Any, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return sin(x) and cos(x), made of those of d = x - n·pi/2.
+    """Return sin(x) and cos(x), computed from the sine and cosine of d = x - n·pi/2.
 
     n is the integer nearest to 2x/pi; where n is odd, sine and cosine change places.
     """
@@ -95,7 +95,7 @@ _SMALL: dict[str, Write] = {"sin": _sin_of_half, "cos": _cos_shifted}
 
 
 def shortest_writer(name: str, reach: float) -> Write | None:
-    """Return the writer of the shortest code for all arguments up to a magnitude, or None if some need a range test."""
+    """Return the writer of the shortest code that is valid for |x| <= `reach`, or None if a range test is needed."""
     form = fused.form_within(name, reach)
     if form is None or reach > LIMITS[False]["f32"]:
         return None

@@ -1,4 +1,4 @@
-"""Write in SPIR-V the intrinsics that operations shared with LLVM call by `e.intrinsic`, edge cases included."""
+"""This module writes the LLVM intrinsics that shared operations call by `e.intrinsic` as SPIR-V instructions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _glsl(name: str) -> Callable[..., SpirvValue]:
-    """Return a writer of one instruction of GLSL.std.450."""
+    """Return a function that emits the instruction `name` of GLSL.std.450."""
 
     def write(e: ArithEmitter, *args: ir.LLVMValue) -> SpirvValue:
         return e.b.glsl(name, args[0].type, *args)
@@ -27,7 +27,7 @@ def _glsl(name: str) -> Callable[..., SpirvValue]:
 
 
 def _hiding(name: str) -> Callable[..., SpirvValue]:
-    """Return a writer of one instruction of GLSL.std.450 whose operands hide zeros that the driver knows."""
+    """Return a function that emits a GLSL.std.450 instruction on operands that the driver cannot recognize as zeros."""
 
     # llvmpipe also leaves out the FAbs of a -0 that it knows.
     def write(e: ArithEmitter, *args: ir.LLVMValue) -> SpirvValue:
@@ -37,7 +37,7 @@ def _hiding(name: str) -> Callable[..., SpirvValue]:
 
 
 def _step(name: str) -> Callable[..., SpirvValue]:
-    """Return a writer of `floor` or `ceil`."""
+    """Return a function that emits `floor` or `ceil`."""
 
     def write(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
         if e.m.features.quirks.flushes and x.type == F32:
@@ -51,12 +51,12 @@ _fabs = _hiding("fabs")
 
 
 def _magnitude(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Write |x|."""
+    """Emit the absolute value of x."""
     return magnitude(e.b, x) if e.m.features.quirks.flushes and x.type == F32 else _fabs(e, x)
 
 
 def _copysign(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-    """Write the magnitude of x with the sign of y."""
+    """Emit the magnitude of x with the sign of y."""
     if e.m.features.quirks.flushes and x.type == F32:
         return with_sign(e.b, x, y)
     b, word = e.b, bits_type(x.type)
@@ -69,7 +69,7 @@ def _copysign(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
 
 
 def _extreme(sign: str, join: str) -> Callable[..., SpirvValue]:
-    """Return a writer of the minimum or maximum of reals; the result is NaN if an operand is NaN.
+    """Return a function that emits the minimum or maximum of two reals, which is NaN if an operand is NaN.
 
     Of two equal zeros, the sign bits joined by `join` decide.
     """
@@ -85,7 +85,7 @@ def _extreme(sign: str, join: str) -> Callable[..., SpirvValue]:
 
 
 def _least(compare: str, sign: str) -> Callable[..., SpirvValue]:
-    """Return a writer of the minimum or maximum of integers."""
+    """Return a function that emits the minimum or maximum of two integers."""
 
     def write(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         return e.b.select(getattr(e.b, compare)(sign, x, y), x, y)
@@ -121,7 +121,7 @@ def _word(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _set_bits(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Write the number of set bits."""
+    """Emit the number of set bits of an integer."""
     if _width(x) == 64:
         low, high = (e.b.pure(I32, "BitCount", half) for half in _halves(e, x))
         return _resized(e, e.b.add(low, high), x.type)
@@ -135,7 +135,7 @@ def _leading(e: ArithEmitter, word: ir.LLVMValue) -> SpirvValue:
 
 
 def _leading_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> SpirvValue:
-    """Write the number of leading zeros."""
+    """Emit the number of leading zero bits of an integer."""
     b, width = e.b, _width(x)
     if width == 64:
         low, high = _halves(e, x)
@@ -146,7 +146,7 @@ def _leading_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> Sp
 
 
 def _trailing_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> SpirvValue:
-    """Write the number of trailing zeros."""
+    """Emit the number of trailing zero bits of an integer."""
     # The bits below the lowest set bit are those of (x - 1) & ~x.
     below = e.b.and_(e.b.sub(x, e.const(x, 1)), e.b.xor(x, e.const(x, -1)))
     return _set_bits(e, below)
@@ -156,7 +156,7 @@ def _trailing_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> S
 
 
 def _saturated(signed: bool) -> Callable[..., SpirvValue]:
-    """Return a writer of a conversion that truncates toward zero and saturates; NaN gives 0."""
+    """Return a function that emits a saturating conversion of a real to an integer. NaN becomes 0."""
 
     def write(e: ArithEmitter, x: ir.LLVMValue, result: ir.Type) -> SpirvValue:
         b = e.b

@@ -1,4 +1,4 @@
-"""Check once before a loop that its adstacks have room for all pushes and values for all pops.
+"""This module emits one check before a loop that adstacks have room for all its pushes and values for all its pops.
 
 Distances are in bytes. trips·pitch cannot overflow once the trips are no more than the capacity, because the slots of a
 row lie in memory.
@@ -18,7 +18,7 @@ from .stack_state import StackGroup, state_of
 
 @contextmanager
 def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
-    """Check room and depth of adstacks before a loop, so that pushes and pops inside need no checks of their own.
+    """Emit one check of free slots and depths before a loop, so that its pushes and pops need no checks.
 
     Debug builds check each push and pop instead.
 
@@ -38,7 +38,7 @@ def check_loop_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[No
 
 
 def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
-    """Emit a trap for the case that the pushes of a loop do not fit in a stack."""
+    """Emit a trap for the case that the pushes of all trips exceed the free slots of an adstack."""
     found = pushes_of_a_trip(loop)
     # Stacks of a group have one depth, so one check serves all of them.
     groups = {id(state_of(e, name).group): push for name, push in reversed(found.items())}
@@ -58,7 +58,7 @@ def _room(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
 
 
 def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
-    """Emit a trap for the case that a loop pops more values than a stack holds."""
+    """Emit a trap for the case that the pops of all trips exceed the number of values on an adstack."""
     found = pops_of_a_trip(loop)
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
     groups = {id(state_of(e, name).group): name for name in reversed(found)}
@@ -78,7 +78,7 @@ def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
 
 
 def _beyond(e: Emitter, group: StackGroup, trips: ir.LLVMValue, each: int, there: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that the pushes of all trips (`each` slots a trip) need more bytes than are free."""
+    """Return the condition that all trips, at `each` slots per trip, need more than the `there` bytes available."""
     b = e.b
     taken = b.mul(b.mul(trips, e.word(each)), group.pitch)
     return b.or_(b.icmp_unsigned(">", trips, group.capacity), b.icmp_unsigned(">", taken, there))

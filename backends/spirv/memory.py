@@ -1,4 +1,4 @@
-"""Lower accesses to arrays, temporaries, local scalars and local arrays (entries of LOWER).
+"""This module emits SPIR-V for accesses to arrays, temporaries, local scalars and local arrays (table LOWER).
 
 Arrays are C-contiguous; places are computed in 64 bits, so that none wraps. An index outside ends the launch with an
 error, unless checks are switched off. Without checks, an index outside a local array reads 0 and writes nothing.
@@ -58,7 +58,7 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 @LOWER.row(n.Atomic)
 def _atomic(e: Emitter, stmt: n.Atomic) -> None:
-    """Update an element, or the sum of a thread where the updates are kept until the end of the task."""
+    """Emit an atomic update of an element, or of the thread's own partial sum if the element is reduced at the end."""
     kept = e.kept.get(stmt)
     if kept is not None:
         t = stmt.value.type
@@ -77,7 +77,7 @@ def _atomic(e: Emitter, stmt: n.Atomic) -> None:
 
 @LOWER.row(n.Local)
 def _local(e: Emitter, stmt: n.Local) -> None:
-    """Declare a local scalar, or set it to zero where its declaration runs again."""
+    """Declare a local scalar the first time, and emit code that sets it to zero."""
     t = value_type(stmt.dtype)
     if stmt.var not in e.locals:
         e.locals[stmt.var] = e.b.scalar(t)
@@ -96,7 +96,7 @@ def _set(e: Emitter, stmt: n.Set) -> None:
 
 @LOWER.row(n.LocalArray)
 def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
-    """Declare a local array, or set it to zero where its declaration runs again."""
+    """Declare a local array the first time, and emit code that sets it to zero."""
     if stmt.var not in e.arrays:
         t = e.b.module.array(value_type(stmt.dtype), max(stmt.size, 1))
         e.arrays[stmt.var] = ShaderArray(e.b.variable(t), t, stmt.dtype, stmt.size)
@@ -105,7 +105,7 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
 
 
 def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.LLVMValue, ShaderArray]:
-    """Return the id of a pointer to an element, the condition that the index is inside, and the local array.
+    """Return a pointer to an element of a local array, the condition that the index is inside, and the array.
 
     Where the index is outside, the pointer is to element 0.
     """
@@ -129,7 +129,7 @@ def _get_element(e: Emitter, stmt: n.GetElement) -> None:
 
 @LOWER.row(n.SetElement)
 def _set_element(e: Emitter, stmt: n.SetElement) -> None:
-    """Set an element without a branch."""
+    """Emit a store to an element of a local array, without a branch. An index outside stores nothing."""
     place, inside, array = _element(e, stmt)
     old = e.b.result_of(value_type(array.dtype), "Load", place)
     # Where the index is outside, element 0 is overwritten by itself.

@@ -24,7 +24,7 @@ _FORMS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 class SpirvValue(ir.LLVMValue):
-    """Represent the result of an instruction.
+    """Represent the result of an instruction, with its type and id.
 
     Attributes:
         id: id of the result
@@ -41,17 +41,17 @@ class SpirvValue(ir.LLVMValue):
         self.root = root
 
     def within(self, root: int | None) -> SpirvValue:
-        """Return the same number as an address in a buffer."""
+        """Return the same value marked as an address in the buffer with binding `root`."""
         return self if root == self.root else SpirvValue(self.type, self.id, self.number, root)
 
 
 def root_of(*values: ir.LLVMValue) -> int | None:
-    """Return the buffer of the operand that is an address in a buffer, or None."""
+    """Return the binding of the buffer into which one of the operands points, or None."""
     return next((root for v in values if (root := getattr(v, "root", None)) is not None), None)
 
 
 def encode(name: str, *operands: int) -> list[int]:
-    """Return an instruction as words."""
+    """Return the words that encode one SPIR-V instruction."""
     return [(len(operands) + 1) << 16 | op.OPCODES[name], *operands]
 
 
@@ -79,7 +79,7 @@ class EntryPoint:
 
 @dataclass
 class SpirvModule:
-    """Represent a module that is being written.
+    """Represent a SPIR-V module while it is being written.
 
     Attributes:
         modes: float controls that the device has, by name, with their widths, such as ("RoundingModeRTE", 32)
@@ -120,7 +120,7 @@ class SpirvModule:
         self.glsl = self.fresh()
 
     def fresh(self) -> int:
-        """Return an id that nothing else has."""
+        """Return an id that the module does not use yet."""
         self.bound += 1
         return self.bound - 1
 
@@ -139,7 +139,7 @@ class SpirvModule:
     # -- types ----------------------------------------------------------------------------------------------
 
     def _declared(self, key: object, name: str, *operands: int) -> int:
-        """Return the id of a type, declaring it the first time."""
+        """Return the id of a type with the given key, declaring it the first time."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self.fresh()
@@ -200,12 +200,12 @@ class SpirvModule:
         return SpirvValue(t, made.id)
 
     def _pair(self, t: ir.IntType, pattern: int) -> SpirvValue:
-        """Return a constant of 64 bits as a vector of two words."""
+        """Return a 64-bit constant as a vector of two 32-bit words."""
         words = [self.constant(ir.IntType(32), word).id for word in _words(pattern, 64)]
         return self._constant(t, pattern, ("pair", pattern), "ConstantComposite", *words)
 
     def _constant(self, t: ir.Type, number: int, key: object, name: str, *words: int) -> SpirvValue:
-        """Return a constant, declaring it the first time."""
+        """Return the constant with the given key, declaring it the first time."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self.fresh()
@@ -213,7 +213,7 @@ class SpirvModule:
         return SpirvValue(t, known, number)
 
     def null(self, id_of_type: int) -> int:
-        """Return the id of the zero of any type."""
+        """Return the id of the null constant (zero) of a type."""
         return self._of_type(("null", id_of_type), "ConstantNull", id_of_type)
 
     def _of_type(self, key: object, name: str, id_of_type: int, *words: int) -> int:
@@ -226,12 +226,12 @@ class SpirvModule:
 
     @property
     def two_words(self) -> int:
-        """Return the id of the type of a product with its upper word."""
+        """Return the id of the struct type of two words that a widening multiplication returns."""
         word = self.type(ir.IntType(32))
         return self._declared("two words", "TypeStruct", word, word)
 
     def helper(self, name: str, make: Callable[[], T]) -> T:
-        """Return a function of the module, which `make` writes when it is first asked for."""
+        """Return a function of the module. The first call with this name has `make` write it."""
         if name not in self._helpers:
             self._helpers[name] = make()
         return cast(T, self._helpers[name])
@@ -239,7 +239,7 @@ class SpirvModule:
     # -- what a shader is given -----------------------------------------------------------------------------
 
     def built_in(self, name: str, number: int) -> int:
-        """Return the id of a variable of three words that the device fills.
+        """Return the id of a built-in input variable of three 32-bit words, such as the number of the thread.
 
         Args:
             name: name under which the variable is found again
@@ -254,11 +254,11 @@ class SpirvModule:
 
     @property
     def three_words(self) -> int:
-        """Return the id of the type of built-in variables."""
+        """Return the id of the vector type of three 32-bit words, which built-in variables have."""
         return self._known["vector", self.type(ir.IntType(32))]
 
     def push_constant(self) -> int:
-        """Return the id of the variable that holds the address of the argument block."""
+        """Return the id of the push constant variable that holds the address of the argument block."""
         if "block" not in self.interface:
             long = self.type(ir.IntType(64))
             struct_id = self._declared("block", "TypeStruct", long)
@@ -268,7 +268,7 @@ class SpirvModule:
         return self.interface["block"]
 
     def launch_word(self) -> int:
-        """Return the id of the variable with two words of 32 bits of this dispatch (see `access.chunk`).
+        """Return the id of the push constant variable with the two 32-bit words that differ by dispatch.
 
         Only modules without buffer addresses have this variable.
         """
@@ -282,7 +282,7 @@ class SpirvModule:
         return self.interface["launch"]
 
     def storage_buffer(self, binding: int, t: ir.Type, size: int) -> int:
-        """Return the id of the variable through which a bound buffer is an array of type `t`.
+        """Return the id of the storage buffer variable that views a binding as an array of type `t`.
 
         Args:
             binding: number of the binding
@@ -298,7 +298,7 @@ class SpirvModule:
         return self.interface[name]
 
     def _elements(self, element: int, size: int) -> int:
-        """Return the id of a struct that is one array, of as many elements as its buffer holds."""
+        """Return the id of a struct type whose only member is a runtime-sized array."""
         key = "elements", element
         if key not in self._known:
             array = self._declared(("runtime array", element), "TypeRuntimeArray", element)
@@ -342,5 +342,5 @@ class SpirvModule:
 
 
 def _words(pattern: int, width: int) -> tuple[int, ...]:
-    """Return a literal of the bit pattern as words, lowest first."""
+    """Return the 32-bit words of a bit pattern, lowest first, for use as a literal."""
     return (pattern & 0xFFFFFFFF, pattern >> 32) if width == 64 else (pattern,)

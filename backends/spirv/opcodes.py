@@ -1,4 +1,4 @@
-"""List the numbers of SPIR-V that the generator uses, opcodes and enumerants, by the names of the specification."""
+"""This module lists the SPIR-V opcodes and enumerants that the generator uses, by their names in the specification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ VERSION = 0x00010500
 
 
 def _numbered(text: str) -> dict[str, int]:
-    """Return the numbers by name of a table that is written as `name number, name number`."""
+    """Return a mapping from name to number, parsed from text such as `name number, name number`."""
     return {name: int(number) for name, number in map(str.split, text.split(","))}
 
 

@@ -1,4 +1,4 @@
-"""Define the meaning of every scalar operation in SPIR-V, one entry each (table SPIRV).
+"""This module defines the SPIR-V code of every scalar operation, one entry each (table SPIRV).
 
 Rows without control flow and libraries are those of the LLVM generator, because the `ArithmeticWriter` to which they
 write has the instructions that they use. This module has the other rows. f16 is computed as f32 and rounded after each
@@ -22,7 +22,7 @@ from .functions import call, libcall
 
 
 def _shared(name: str) -> str:
-    """Return why an operation needs no entry in SPIRV, or an empty text if it has one."""
+    """Return the reason for which an operation needs no entry in table SPIRV, or "" if it has one."""
     return "" if name in _OWN else f"the row of table {LLVM.name}; a function of a library needs one in `_OWN`"
 
 
@@ -47,7 +47,7 @@ def apply(e: ArithEmitter, name: str, types: tuple[Scalar, ...], *args: ir.LLVMV
 
 
 def convert(e: ArithEmitter, value: ir.LLVMValue, source: Scalar, to: Scalar) -> ir.LLVMValue:
-    """Return a value converted as docs/ir.md says."""
+    """Return a value converted from dtype `source` to dtype `to`, with the semantics that docs/ir.md defines."""
     if source == f16 and to.is_bool:
         # A half is compared as f32, because it is an integer to the module.
         return convert(e, convert(e, value, f16, f32), f32, to)
@@ -56,7 +56,7 @@ def convert(e: ArithEmitter, value: ir.LLVMValue, source: Scalar, to: Scalar) ->
 
 
 def _mod_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Write the exact remainder, moved to the sign of y; a zero remainder takes the sign of y."""
+    """Emit the exact remainder of x / y with the sign of y. A zero remainder takes the sign of y."""
     b = e.b
     r = call(e, "fmod", x, y)
     word = bits_type(r.type)
@@ -69,13 +69,13 @@ def _mod_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> i
 
 
 def _power(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Write x to the y by squaring, wrapping; a negative exponent gives 1/x truncated (0 for x = 0)."""
+    """Emit the integer power x**y, wrapping on overflow. A negative exponent gives 1/x truncated, 0 for x = 0."""
     name = f"sg.pow.{t}"
     return e.b.call(e.m.helper(name, x.type, [x.type, x.type], lambda a, f: _power_body(a, t, f)), [x, y])
 
 
 def _power_body(e: ArithEmitter, t: Scalar, b: ArithmeticWriter) -> None:
-    """Write the function of the integer power."""
+    """Write the body of the function that computes an integer power by repeated squaring."""
     base, exponent = b.args
     x, y, out = (b.scalar(base.type) for _ in range(3))
     x.set(base)

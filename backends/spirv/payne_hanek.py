@@ -1,4 +1,4 @@
-"""Write sin, cos and tan of large arguments by Payne and Hanek's reduction, in integers.
+"""This module emits sin, cos and tan of large arguments by the integer range reduction of Payne and Hanek.
 
 f32 arguments come this way only on devices without f64. |x| = m·2^E with 53 bits of m. Those words of 2/pi are skipped
 whose product with m·2^E is a multiple of 4 quarter turns. The next seven words leave an error below 2^-140 of a turn,
@@ -52,7 +52,7 @@ def two_over_pi() -> tuple[int, ...]:
 
 
 def write_large(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Write sin, cos or tan of a real above the range of the polynomials; the result for infinities is NaN."""
+    """Emit sin, cos or tan of a real above the range of the polynomials. The result for infinities is NaN."""
     b = e.b
     arith: Any = e
     quadrant, r = _reduced(e, e.intrinsic("fabs", x))
@@ -73,7 +73,7 @@ def write_large(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _reduced(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the number of quarter turns modulo 4 and the rest, within pi/4 of 0, of a positive number."""
+    """Return a positive number's quarter turns modulo 4, and its remaining angle between -pi/4 and pi/4."""
     b = e.b
     a, low, lowest, _ = _turned(e, x)
     quadrant = b.lshr(a, e.word(62))
@@ -95,7 +95,7 @@ def _reduced(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMVal
 
 
 def _shifted(e: ArithEmitter, high: ir.LLVMValue, low: ir.LLVMValue, places: ir.LLVMValue) -> SpirvValue:
-    """Return the upper 64 of the 128 bits high·2^64 + low, moved up by fewer than 64 places."""
+    """Return the upper 64 bits of the 128-bit integer high·2^64 + low shifted left by fewer than 64 bits."""
     b = e.b
     # Two shifts, because one shift by 64 places would be undefined where `places` is 0.
     carried = b.lshr(b.lshr(low, e.word(1)), b.sub(e.word(63), places))
@@ -103,7 +103,7 @@ def _shifted(e: ArithEmitter, high: ir.LLVMValue, low: ir.LLVMValue, places: ir.
 
 
 def _turned(e: ArithEmitter, x: ir.LLVMValue) -> list[ir.LLVMValue]:
-    """Return the fraction of x·2/pi in units of 4 as four words of 64 bits, highest first."""
+    """Return the fractional part of x/(2·pi) as four 64-bit words, highest first."""
     b = e.b
     bits = _bits_of_f64(e, x)
     m = b.or_(b.and_(bits, e.word((1 << 52) - 1)), e.word(1 << 52))
@@ -125,7 +125,7 @@ def _bits_of_f64(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _window(e: ArithEmitter, first: ir.LLVMValue) -> list[ir.LLVMValue]:
-    """Return the words first, first + 1, ... of 2/pi, in 64 bits each."""
+    """Return the table entries `first`, `first` + 1, ... of the 32-bit words of 2/pi, each widened to 64 bits."""
     b, e.m.reduces = e.b, True
     # The table stands in memory behind the argument block, because drivers make chains of branches of a constant array.
     with b.at_head():
@@ -140,7 +140,7 @@ def _window(e: ArithEmitter, first: ir.LLVMValue) -> list[ir.LLVMValue]:
 
 
 def _product(e: ArithEmitter, m: ir.LLVMValue, words: list[ir.LLVMValue]) -> list[ir.LLVMValue]:
-    """Return m times the integer of these words (highest first), modulo 2^(32·WORDS), as words again."""
+    """Return the product of m and the multiword integer `words` as words of 32 bits, modulo 2^(32·WORDS)."""
     b, low32 = e.b, e.word(0xFFFFFFFF)
     out: list[ir.LLVMValue] = [e.word(0)] * WORDS
     for shift, part in ((0, b.and_(m, low32)), (1, b.lshr(m, e.word(32)))):

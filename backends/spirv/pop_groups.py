@@ -1,4 +1,4 @@
-"""Write loops that pop history: several trips at a time, whose tops of adstacks are read before any of them.
+"""This module emits loops that pop adstacks in groups of trips, with all tops read before the first trip of a group.
 
     while left >= 4: read 4 tops of each stack; 4 trips; left -= 4
     while left: one trip; left -= 1
@@ -32,7 +32,7 @@ Trip = Callable[[ir.LLVMValue], None]
 
 
 class PopGroups:
-    """Write a loop that pops history, in groups of trips.
+    """Represent a loop that pops adstacks and is emitted in groups of trips.
 
     Attributes:
         e: emitter of the task
@@ -48,7 +48,7 @@ class PopGroups:
 
     @classmethod
     def of(cls, e: Emitter, loop: n.For, at_once: int) -> PopGroups | None:
-        """Return the loop to be written in groups, or None if it does not suit.
+        """Return a PopGroups object for the loop, or None if the loop cannot be emitted in groups.
 
         Args:
             e: emitter of the task
@@ -65,7 +65,7 @@ class PopGroups:
         return made if known.keys() <= {s.stack.alloca.stack for s in made.read} else None
 
     def emit(self, trip: Trip, count: ir.LLVMValue) -> None:
-        """Write all trips of the loop.
+        """Emit all trips of the loop.
 
         Args:
             trip: writes the trip of a number
@@ -79,7 +79,7 @@ class PopGroups:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def _certain(self, trip: Callable[[], None], left: ShaderVariable) -> None:
-        """Write groups as long as enough trips are left, then single trips."""
+        """Emit a loop that runs a group of trips while enough are left, then a loop of single trips."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         b.loop(
@@ -90,7 +90,7 @@ class PopGroups:
         self._singly(trip, left, none)
 
     def _looking(self, trip: Callable[[], None], left: ShaderVariable) -> None:
-        """Write groups whose tops are small with short sines, and all other trips one by one."""
+        """Emit groups with short code for sines if their tops are small. Emit all other trips one by one."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         stop, large = b.scalar(left.type), b.scalar(I1)
@@ -111,7 +111,7 @@ class PopGroups:
         b.loop(lambda: b.icmp_unsigned("!=", left.get(), none), body, lambda: None)
 
     def _together(self, tops: dict[str, list[ir.LLVMValue]], trip: Callable[[], None], left: ShaderVariable) -> None:
-        """Write the trips of a group, whose tops are read already."""
+        """Emit the trips of one group, with the tops of the adstacks already loaded."""
         e = self.e
         usual, e.usual = e.usual, bool(self.assumed) or e.usual
         for k in range(self.at_once):
@@ -121,7 +121,7 @@ class PopGroups:
         e.usual, e.tops = usual, {}
 
     def _singly(self, trip: Callable[[], None], left: ShaderVariable, stop: ir.LLVMValue) -> None:
-        """Write single trips until `stop` are left."""
+        """Emit a loop of single trips that runs until `stop` trips are left."""
         e, b = self.e, self.e.b
         b.loop(
             lambda: b.icmp_unsigned("!=", left.get(), stop),
@@ -132,7 +132,7 @@ class PopGroups:
     # -- tops -----------------------------------------------------------------------------------------------
 
     def _tops(self) -> dict[str, list[ir.LLVMValue]]:
-        """Return the values that the trips of a group read on top of each stack."""
+        """Return the loaded values that each trip of a group finds on top of each adstack."""
         return {s.stack.alloca.stack: [self._top(s, k) for k in range(self.at_once)] for s in self.read}
 
     def _top(self, s: StackState, k: int) -> ir.LLVMValue:
@@ -142,7 +142,7 @@ class PopGroups:
         return access.load(e.b, s.slot(e, place, 0), memory_type(s.dtype))
 
     def _are_small(self, tops: dict[str, list[ir.LLVMValue]]) -> ir.LLVMValue:
-        """Return the condition that all tops are within what is assumed of them, or NaN."""
+        """Return the condition that each top is NaN or within the magnitude that the short code for sines assumes."""
         e, b = self.e, self.e.b
         small: ir.LLVMValue = b.const(I1, True)
         for stack, most in self.assumed.items():

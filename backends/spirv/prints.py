@@ -1,4 +1,4 @@
-"""Lower `print`: a thread claims room in a buffer and writes a record there (backends/codegen/prints.py).
+"""This module emits `print`: a thread reserves room in the print buffer and writes a record there.
 
 The counters have 32 bits, so room is claimed only where some is left; otherwise a counter could wrap. Invariant: a
 counter is below CAPACITY and what all threads that run at once claim.
@@ -18,7 +18,7 @@ from .statements import LOWER, to_memory
 
 @LOWER.row(n.Print)
 def _print(e: Emitter, stmt: n.Print) -> None:
-    """Write a record with the arguments, if the buffer has room."""
+    """Emit a print, which writes a record with the arguments if the print buffer has room."""
     b, layout = e.b, e.m.layout
     words = HEAD + len(stmt.args)
     claim = e.m.helper("sg.print", I64, [I64] * 5, _claim)
@@ -33,12 +33,12 @@ def _print(e: Emitter, stmt: n.Print) -> None:
 
 
 def _root(e: ArithEmitter) -> int | None:
-    """Return the storage buffer of records, or None on devices with buffer addresses."""
+    """Return the binding of the print buffer, or None on devices with buffer addresses."""
     return None if e.m.bindings is None else e.m.bindings.prints
 
 
 def _widened(e: Emitter, value: ir.LLVMValue) -> ir.LLVMValue:
-    """Return an integer in 32 bits at least: its low bytes are the value, and every device stores words of 32 bits."""
+    """Return an integer widened to at least 32 bits, because not every device stores smaller words."""
     t = value.type
     return e.b.zext(value, I32) if isinstance(t, ir.IntType) and t.width < 32 else value
 
@@ -66,6 +66,6 @@ def _claim(e: ArithEmitter, b: ArithmeticWriter) -> None:
 
 
 def _launch(b: ArithmeticWriter, first: ir.LLVMValue, own: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the number of the launch, which is the place of its first record; this record may be the first."""
+    """Return the number of the launch, which is the position of its first print record in the buffer."""
     known = access.compare_exchange(b, first, b.const(I32, 0), own)
     return b.select(b.icmp_unsigned("==", known, b.const(I32, 0)), own, known)

@@ -13,7 +13,7 @@ NVIDIA = 0x10DE
 
 @dataclass(frozen=True)
 class Quirks:
-    """List the quirks (defects and their workarounds) of one driver.
+    """List the driver defects of one device for which generated code has a workaround.
 
     Attributes:
         loop_limit: all loops of a shader are left after some number of trips in all, without an error
@@ -34,7 +34,7 @@ class Quirks:
 
 
 def quirks_of(name: str, vendor: int, modes: tuple[tuple[str, int], ...]) -> Quirks:
-    """Return the quirks of a device.
+    """Return the quirks of the device with this name, vendor and float controls.
 
     Args:
         name: name of the device

@@ -1,4 +1,4 @@
-"""Update an element that all iterations of a task update: each thread keeps its own sum, a subgroup updates once.
+"""This module reduces updates of one element: each thread sums its own updates, then a subgroup adds up the sums.
 
     for i: loss[None] += f(x[i])      →      own = -0.0; for i of the thread: own += f(x[i]); subgroup: loss += all
 
@@ -42,7 +42,7 @@ _REDUCE = 0
 
 
 class ThreadSums:
-    """Hold the sums that the threads of a task keep.
+    """Hold the variables in which each thread of a task sums its updates of elements that all iterations update.
 
     Attributes:
         sums: each sum with its variable
@@ -61,7 +61,7 @@ class ThreadSums:
             e.kept.update(dict.fromkeys(s.updates, own))
 
     def publish(self, e: Emitter) -> None:
-        """Write the updates of the elements, after the last iteration of a thread."""
+        """Emit, after the last iteration of a thread, the updates of the elements by the thread's sums."""
         for s, own in self.sums:
             found = own.get()
             with e.b.if_then(_differs(e, found, e.const(found, neutral_element(s.op, s.dtype)))):
@@ -69,13 +69,13 @@ class ThreadSums:
 
 
 def _differs(e: Emitter, found: ir.LLVMValue, nothing: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that two values differ in a bit; -0.0 differs from 0.0."""
+    """Return the condition that two values differ in at least one bit, so that -0.0 differs from 0.0."""
     word = found.type if isinstance(found.type, ir.IntType) else bits_type(found.type)
     return e.b.icmp_unsigned("!=", e.b.bitcast(found, word), e.b.bitcast(nothing, word))
 
 
 def _update(e: Emitter, s: ElementSum, own: ir.LLVMValue) -> None:
-    """Write the update of one element, by one thread of the subgroup where the device can add up the type."""
+    """Emit the update of one element by all threads of a subgroup: one atomic if the device can add up the dtype."""
     name = _ADDED.get((s.op, "f" if s.dtype.is_real else s.dtype.kind))
     if name is None or not _has(e, s.dtype):
         check_element(e, s, e.trap_if)
@@ -92,13 +92,13 @@ def _update(e: Emitter, s: ElementSum, own: ir.LLVMValue) -> None:
 
 
 def _has(e: Emitter, t: Scalar) -> bool:
-    """Return True if the threads of a subgroup can add up values of a type."""
+    """Return True if the device can add up values of a dtype over the threads of a subgroup."""
     features = e.m.features
     return features.subgroups and (t.is_real or t.bits == 32 or features.wide_subgroups)
 
 
 def _element(e: Emitter, s: ElementSum) -> ir.LLVMValue:
-    """Return the address of the element, from indices that the launch fixes."""
+    """Return the address of an element whose indices are equal in all iterations of the launch."""
     temp = e.m.layout.temps.get(s.array)
     if temp is not None:
         return e.slot_address(temp[0])

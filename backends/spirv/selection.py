@@ -1,4 +1,6 @@
-"""Write lists of the iterations that pass a task's gate: `select_N` writes a list, `task_N` runs over a complete one.
+"""This module writes shaders that list the iterations that pass a task's gate, and tasks that run over such lists.
+
+The shader `select_N` writes a list, and `task_N` runs over a complete one.
 
 Which tasks are gated is decided as on other GPUs (cuda/selection.py). Three slots of the block, behind all others,
 belong to a list: its address (the list holds 32-bit numbers of iterations); the number of iterations for which it has
@@ -29,7 +31,7 @@ _REDUCE, _EXCLUSIVE_SCAN = 0, 2
 
 
 def lay_out_lists(m: ModuleState) -> None:
-    """Reserve words of the argument block for each task that may run over a list.
+    """Reserve words of the argument block for the list of each gated task with adstacks.
 
     These are gated tasks with adstacks, in builds in which the order of iterations need not be kept.
     """
@@ -48,7 +50,7 @@ def _can_bind(m: ModuleState) -> bool:
 
 
 def _take(layout: BlockLayout, index: int) -> None:
-    """Append to the argument block the words that describe the list of one task: address, room and length."""
+    """Add three words to the argument block for the list of one task: its address, capacity and length."""
     layout.list_at[index], layout.room_at[index], layout.length_at[index] = (layout.size + 8 * k for k in range(3))
     layout.size += 24
 
@@ -66,7 +68,7 @@ BUSY = 1 << 16
 def write_list(
     e: Emitter, part: Task, first: ir.LLVMValue, threads: ir.LLVMValue, total: ir.LLVMValue, passes: Passes
 ) -> None:
-    """Write the code that puts the numbers of the passing iterations on the list, as far as the list has room.
+    """Emit code that appends the numbers of the iterations that pass the gate to the list, if it has room.
 
     Args:
         e: emitter of the task
@@ -105,7 +107,7 @@ def write_list(
 
 
 def _each(e: Emitter, rounds: ir.LLVMValue, body: Callable[[ir.LLVMValue], None]) -> None:
-    """Write a loop over `rounds` numbers from 0."""
+    """Emit a loop that calls `body` with the numbers 0 .. rounds - 1."""
     b, k = e.b, e.b.scalar(I32)
     k.set(b.const(I32, 0))
     b.loop(
@@ -118,7 +120,7 @@ def _each(e: Emitter, rounds: ir.LLVMValue, body: Callable[[ir.LLVMValue], None]
 def _append(
     e: Emitter, rounds: ir.LLVMValue, bits: ir.LLVMValue, number: Callable[[ir.LLVMValue], ir.LLVMValue]
 ) -> None:
-    """Emit code that appends to the list the iteration `number(k)` for each bit `k` that is set."""
+    """Emit code that appends the iteration `number(k)` to the list for each set bit `k` of `bits`."""
     b, layout, place = e.b, e.m.layout, e.b.scalar(I64)
     place.set(b.zext(_claim(e, e.slot_address(layout.length_at[e.task]), e.intrinsic("ctpop", bits)), I64))
 
@@ -138,7 +140,7 @@ def _list(e: Emitter) -> ir.LLVMValue:
 
 
 def _claim(e: Emitter, counter: ir.LLVMValue, own: ir.LLVMValue) -> ir.LLVMValue:
-    """Claim as many numbers of a counter as a thread wants, and return the first of them."""
+    """Emit an atomic addition of `own` to a counter, and return the counter's old value for this thread."""
     b = e.b
     if not e.m.features.subgroups:
         return access.atomic(b, "AtomicIAdd", counter, own)
@@ -156,7 +158,7 @@ def _claim(e: Emitter, counter: ir.LLVMValue, own: ir.LLVMValue) -> ir.LLVMValue
 
 
 class IterationSource:
-    """Represent the source of the iterations of a task: its box, or a list.
+    """Decide from where a task takes its iterations: from its box, or from a list of those that pass its gate.
 
     Attributes:
         total: number of iterations
@@ -170,7 +172,7 @@ class IterationSource:
                 self.total = e.b.select(self.complete, e.slot(e.m.layout.length_at[e.task]), volume)
 
     def _complete(self, e: Emitter) -> ir.LLVMValue:
-        """Return the condition that a list was made and has room for all iterations that pass."""
+        """Return the condition that a list was written and holds all iterations that pass the gate."""
         b, layout = e.b, e.m.layout
         room, length = e.slot(layout.room_at[e.task]), e.slot(layout.length_at[e.task])
         with b.at_head():
@@ -178,7 +180,7 @@ class IterationSource:
             return b.and_(made, b.icmp_unsigned("<=", length, room))
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of the iteration at a place."""
+        """Return the iteration number at a position: read from the list if it is complete, else the position."""
         if self.complete is None:
             return place
         b, found = e.b, e.b.scalar(I64)
@@ -190,7 +192,7 @@ class IterationSource:
 
 
 def gated(task: Task) -> tuple[Gate, Block]:
-    """Return the gate of a task that has one, and the statements from which the gate follows."""
+    """Return the gate of a gated task, and the statements that compute the gate's condition."""
     found = gate_of(task)
     assert found is not None and found.gate is not None
     return found.gate, found.deciding

@@ -49,7 +49,7 @@ LOCAL_SIZE = GROUP
 
 @dataclass(frozen=True)
 class Shaders:
-    """Hold the module of a kernel, and what a launcher must know about it.
+    """Hold the SPIR-V module of a kernel, with the layout and site table that a launcher needs.
 
     Attributes:
         kernel: kernel as it was compiled, without exits
@@ -82,7 +82,7 @@ class Shaders:
 
 @with_stack_room
 def generate(kernel: Kernel, options: Options, features: ShaderFeatures | None = None) -> Shaders:
-    """Return the module of a kernel of stage tasks, structured or adjoint.
+    """Return the shaders of a kernel, which must be of stage tasks, structured or adjoint.
 
     Args:
         kernel: kernel to be compiled
@@ -118,7 +118,7 @@ def generate(kernel: Kernel, options: Options, features: ShaderFeatures | None =
 
 
 def _prepared(kernel: Kernel, features: ShaderFeatures) -> Kernel:
-    """Return the kernel without exits, nested no deeper than the driver follows."""
+    """Return the kernel without break, continue and return, with branches no deeper than the driver supports."""
     kernel = lower_exits(kernel)
     return _with_a_task(flatten_branches(kernel, NESTING, MOST_NESTING) if features.quirks.shallow else kernel)
 
@@ -129,7 +129,7 @@ def _with_a_task(kernel: Kernel) -> Kernel:
 
 
 def _state(kernel: Kernel, options: Options, features: ShaderFeatures) -> ModuleState:
-    """Return the state of a module to be written, with the slots of its lists."""
+    """Return the initial state of code generation for a kernel, with room for iteration lists in its layout."""
     m = ModuleState(kernel, options, features)
     lay_out_lists(m)
     return m
@@ -137,13 +137,13 @@ def _state(kernel: Kernel, options: Options, features: ShaderFeatures) -> Module
 
 @with_stack_room
 def layout_of(kernel: Kernel, options: Options, features: ShaderFeatures) -> tuple[Kernel, BlockLayout]:
-    """Return the kernel without exits, and its argument block as `generate` lays it out."""
+    """Return the kernel without break, continue and return, and the layout of its argument block."""
     kernel = _prepared(kernel, features)
     return kernel, _state(kernel, options, features).layout
 
 
 def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
-    """Begin a shader, which returns at once if an error stands in the record."""
+    """Begin the shader of a task and return its emitter. The shader returns at once if an error is recorded."""
     code = m.code(name, ir.VOID, ())
     m.module.entries.append(EntryPoint(code.id, name, local_size))
     e = Emitter(m, code, task)
@@ -158,14 +158,14 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
 
 
 def _start(e: Emitter, block: n.Block) -> None:
-    """Let the draws of an iteration count from 0, if the block draws."""
+    """Emit a reset of the draw counter of the iteration to 0, if the block draws random numbers."""
     if any(isinstance(stmt, n.Random) for stmt in walk(block)):
         e.draws = e.draws or e.b.scalar(I32)
         e.draws.set(e.b.const(I32, 0))
 
 
 def _close(e: Emitter, block: n.Block = ()) -> None:
-    """Write the end of a shader after the code of `block`."""
+    """Emit the end of a shader whose code is `block`."""
     # Threads of a parallel task stride over iterations, so its shader has a loop in any case.
     if e.m.features.quirks.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
         _see_that_loops_run(e)
@@ -179,7 +179,7 @@ def _loops(stmt: n.Stmt) -> bool:
 
 
 def _see_that_loops_run(e: Emitter) -> None:
-    """Report a shader in which the driver has begun to leave loops early: a loop of two trips then has fewer."""
+    """Emit a loop that must run twice, and report an error if the driver has cut it short."""
     b = e.b
     # The number of trips is read from the block, so that a driver cannot know it while it compiles the shader.
     trips, done, seen = e.slot(e.m.layout.request_at), b.scalar(I64), b.scalar(I64)
@@ -195,7 +195,7 @@ def _see_that_loops_run(e: Emitter) -> None:
 
 
 def _bounds(m: ModuleState, index: int, task: Task) -> None:
-    """Write the shader that stores the box of a task in the argument block."""
+    """Write the shader that computes the box of a task and stores it in the argument block."""
     e = _open(m, f"bounds_{index}", index, 1)
     b = e.b
     _start(e, task.bounds)
@@ -222,7 +222,7 @@ BoxBounds = list[tuple[ir.LLVMValue, ir.LLVMValue]]
 
 
 def _box(e: Emitter) -> tuple[BoxBounds, ir.LLVMValue]:
-    """Return the box of the task and its number of iterations, read at the head of the shader."""
+    """Return the box of the task and its number of iterations, computed at the head of the shader."""
     at, total = e.m.layout.boxes[e.task], e.word(1)
     axes = range(len(e.m.kernel.tasks[e.task].indices))
     box: BoxBounds = [(e.slot(at + 16 * axis), e.slot(at + 16 * axis + 8)) for axis in axes]
@@ -233,7 +233,7 @@ def _box(e: Emitter) -> tuple[BoxBounds, ir.LLVMValue]:
 
 
 def _select(m: ModuleState, index: int, task: Task) -> None:
-    """Write the shader that puts the numbers of the iterations that pass the gate on the list."""
+    """Write the shader that lists the numbers of the iterations of a task that pass its gate."""
     e = _open(m, f"select_{index}", index, LOCAL_SIZE)
     gate, deciding = gated(task)
     part = replace(task, body=deciding)
@@ -256,7 +256,7 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
 
 
 def _parallel(m: ModuleState, index: int, task: Task) -> bool:
-    """Write the shader of a parallel task, and return True if its threads keep sums."""
+    """Write the shader of a parallel task, and return True if its threads sum updates of shared elements."""
     e = _open(m, f"task_{index}", index, LOCAL_SIZE)
     box, volume = _box(e)
     numbers, kept = IterationSource(e, volume), ThreadSums(e, task)
@@ -280,7 +280,7 @@ def _over(
     each: Callable[[], None],
     abreast: bool = False,
 ) -> None:
-    """Write the loop in which one thread runs its iterations.
+    """Emit the loop in which one thread runs its iterations of a parallel task.
 
     `number` returns the iteration at a place, `each` writes its body; draws of `block` count from 0. If `abreast`,
     several iterations take the statements of the block side by side.
@@ -314,7 +314,7 @@ def _over(
 
 
 def _threads(e: Emitter) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the first iteration of this thread and the number of threads of the task; set the row of the thread."""
+    """Return the first iteration of this thread and the number of threads, and set the thread's row of adstacks."""
     b, first = e.b, access.first_of(e.b, "thread", op.GLOBAL_INVOCATION_ID)
     # The row of a thread is its number in this dispatch, which may be a part of the task.
     e.row = first
@@ -331,7 +331,7 @@ def _threads(e: Emitter) -> tuple[ir.LLVMValue, ir.LLVMValue]:
 
 
 def _decoded(e: Emitter, box: BoxBounds) -> list[ir.LLVMValue]:
-    """Return the place along each axis of the iteration, from its row-major number."""
+    """Return the position of the iteration along each axis, decoded from its row-major number."""
     b = e.b
     places: list[ir.LLVMValue] = [e.iteration]
     # A box that has iterations has no extent of 0, so no division by zero occurs.
@@ -342,7 +342,7 @@ def _decoded(e: Emitter, box: BoxBounds) -> list[ir.LLVMValue]:
 
 
 def _quotient(e: ArithEmitter, function: ArithmeticWriter) -> None:
-    """Write the quotient of two 64-bit numbers."""
+    """Write the body of the function that divides two 64-bit integers."""
     b, (x, y) = function, function.args
     out = b.scalar(I64)
     # Both numbers mostly fit 32 bits, and devices divide those in a tenth of the instructions.

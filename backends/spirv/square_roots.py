@@ -1,4 +1,4 @@
-"""Write correctly rounded square roots of f32; those of f64 are the device's.
+"""This module emits correctly rounded square roots of f32. The square roots of f64 are those of the device.
 
 Vulkan lets the square roots of a device be 2.5 ulps off, and NVIDIA's are one ulp off in one case of six.
 
@@ -33,19 +33,19 @@ LARGE s² might overflow.
 
 
 def sqrt(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Write the square root that IEEE 754 defines."""
+    """Emit the correctly rounded square root of IEEE 754."""
     if x.type != F32:
         return e.b.glsl("sqrt", x.type, x)
     return e.b.call(e.m.helper("sg.sqrt.f32", F32, [F32], _root), [x])
 
 
 def _root(e: ArithEmitter, function: ArithmeticWriter) -> None:
-    """Write the function that computes the square root of an f32."""
+    """Write the body of the function that computes the square root of an f32."""
     b, (given,) = function, function.args
     small, large = (b.fcmp_ordered(sign, given, e.const(given, limit)) for sign, limit in (("<", SMALL), (">", LARGE)))
 
     def step(power: float) -> ir.LLVMValue:
-        """STEP to that power where x is small, its inverse where it is large."""
+        """Return STEP**power for a small x, STEP**-power for a large x, and 1 for other x."""
         up, down, one = (e.const(given, STEP**p) for p in (power, -power, 0.0))
         return b.select(small, up, b.select(large, down, one))
 
@@ -57,7 +57,7 @@ def _root(e: ArithEmitter, function: ArithmeticWriter) -> None:
 
 
 def _left(e: ArithEmitter, x: ir.LLVMValue, s: ir.LLVMValue) -> ir.LLVMValue:
-    """Return x - s²."""
+    """Return x - s², the remainder of a candidate s for the square root of x."""
     b = e.b
     high = b.bitcast(b.and_(b.bitcast(s, I32), b.const(I32, -4096)), F32)
     low = b.fsub(s, high)
@@ -66,7 +66,7 @@ def _left(e: ArithEmitter, x: ir.LLVMValue, s: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _nearest(e: ArithEmitter, x: ir.LLVMValue, t: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the number among t and its two neighbors that is the rounded root."""
+    """Return the correctly rounded square root among the candidate t and its two neighboring floats."""
     b, left = e.b, _left(e, x, t)
     above, below = (b.bitcast(b.add(b.bitcast(t, I32), b.const(I32, step)), F32) for step in (1, -1))
     lower = b.select(b.fcmp_ordered("<=", left, b.fmul(t, b.fsub(below, t))), below, t)

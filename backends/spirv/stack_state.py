@@ -1,4 +1,4 @@
-"""Keep the state of the adstacks of a shader: one cursor for all stacks that grow and shrink together.
+"""This module keeps the cursors of a shader's adstacks, one cursor for all adstacks that grow and shrink together.
 
 Stacks that always have one depth (equal_depths.py) and slots of one size in one slab form a group. The cursor is the
 address of the first free slot of the group's first stack. The free slots of the other stacks lie at distances known at
@@ -49,14 +49,14 @@ class StackGroup:
         self.pending = dict.fromkeys(self.pending, 0)
 
     def place(self, e: Emitter, stack: str) -> ir.LLVMValue:
-        """Return the cursor as it would be for this stack alone.
+        """Return the cursor of one stack of the group, which may be some slots from the group's common cursor.
 
         The place lies below the base where the stack popped more than it held.
         """
         return self.moved(e, self.pending[stack])
 
     def moved(self, e: Emitter, slots: int) -> ir.LLVMValue:
-        """Return the cursor moved by a number of slots, which may be negative."""
+        """Return the group's cursor advanced by a number of slots, which may be negative."""
         b, cursor = e.b, self.cursor.get()
         distance = b.mul(self.pitch, e.word(abs(slots)))
         return b.sub(cursor, distance) if slots < 0 else b.add(cursor, distance)
@@ -79,18 +79,18 @@ class StackGroup:
                 self.set(self.at_least_base(e, there) if level < 0 and not sure else there)
 
     def at_least_base(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return a place in a stack, but at least the base of the stack."""
+        """Return a cursor of a stack, or the base of the stack if the cursor is below the base."""
         return e.b.select(e.b.icmp_signed("<", place, self.base), self.base, place)
 
     def depth(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of slots below a place, for error messages; this takes a division."""
+        """Return the number of slots below a cursor, for error messages. It costs a division."""
         none = e.b.icmp_unsigned("==", self.pitch, e.word(0))
         return e.b.udiv(e.b.sub(place, self.base), e.b.select(none, e.word(1), self.pitch))
 
 
 @dataclass(frozen=True)
 class StackState:
-    """Represent an adstack of the shader.
+    """Represent an adstack of the shader and the group of stacks to which it belongs.
 
     Attributes:
         stack: the stack in the layout
@@ -108,7 +108,7 @@ class StackState:
         return self.stack.alloca.dtype
 
     def place(self, e: Emitter) -> ir.LLVMValue:
-        """Return the place of the first free slot of this stack; `slot` makes an address of it."""
+        """Return the cursor of the first free slot of this stack, which `slot` converts to an address."""
         return self.group.place(e, self.stack.alloca.stack)
 
     def slot(self, e: Emitter, place: ir.LLVMValue, part: int) -> ir.LLVMValue:
@@ -117,7 +117,7 @@ class StackState:
 
 
 def state_of(e: Emitter, name: str) -> StackState:
-    """Return the state of the stack of this name; make all groups of the task when it is first called."""
+    """Return the state of the adstack `name`. The first call creates all groups of adstacks of the task."""
     if not e.stacks:
         numbers = lockstep(e.m.kernel.tasks[e.task].body)
         groups: dict[object, list[StackLayout]] = {}
@@ -133,7 +133,7 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 
 def _enter(e: Emitter, stacks: list[StackLayout]) -> None:
-    """Make one group, with one cursor, of stacks that grow together and lie in one slab with slots of one size."""
+    """Create one group, with one cursor, for adstacks of one slab that grow together and have equal slot sizes."""
     b, layout, first = e.b, e.m.layout, stacks[0]
     rows, start = e.slot(layout.rows[first.task, first.slab]), e.address_of_slab(first.slab)
     offsets, capacities = [e.slot(s.offset_at) for s in stacks], [e.slot(s.capacity_at) for s in stacks]

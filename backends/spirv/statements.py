@@ -1,4 +1,4 @@
-"""Lower statements to SPIR-V by the table LOWER, one entry per class; the entries for values and effects are here.
+"""This module emits SPIR-V for statements by the table LOWER, and has its entries for values and effects.
 
 Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no rows. Memory, adstacks
 and control flow add their rows from files of their own.
@@ -44,12 +44,12 @@ def _const(e: Emitter, stmt: n.Const) -> None:
 
 
 def from_memory(e: ArithEmitter, content: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
-    """Return a value from its form in memory: any non-zero byte is a true u1."""
+    """Return a value converted from its representation in memory, in which any non-zero byte is a true boolean."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
 def to_memory(e: ArithEmitter, value: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
-    """Return a value in the form that it has in memory."""
+    """Return a value converted to its representation in memory, where a boolean is one byte."""
     return convert(e, value, u1, u8) if is_bool else value
 
 
@@ -68,7 +68,7 @@ def _shape(e: Emitter, stmt: n.Shape) -> None:
 
 @LOWER.row(n.Op)
 def _op(e: Emitter, stmt: n.Op) -> None:
-    """Write an operation; in debug builds, trap where an integer is divided by zero."""
+    """Emit an operation. In debug builds, trap if an integer is divided by zero."""
     args = [e.operand(a) for a in stmt.args]
     types = tuple(a.type for a in stmt.args)
     if e.m.options.debug and stmt.op in ("floordiv", "mod") and types[0].is_int:
@@ -95,7 +95,7 @@ def _bit_cast(e: Emitter, stmt: n.BitCast) -> None:
 
 @LOWER.row(n.Random)
 def _random(e: Emitter, stmt: n.Random) -> None:
-    """Write draw number `draws` of the iteration, as docs/ir.md defines it."""
+    """Emit the next random draw of the iteration, as docs/ir.md defines it."""
     draws, b = e.draws, e.b
     # `_start` in shaders.py makes the variable where a body draws.
     assert draws is not None

@@ -1,4 +1,4 @@
-"""Keep subnormal numbers of f32 on devices that do not promise to keep them.
+"""This module emits f32 operations that keep subnormal numbers on devices that may flush these to zero.
 
 Such a device may take them for zeros. NVIDIA's devices do so where they compare, take magnitudes and widen, though not
 where they add, multiply and divide. So integers decide the order, a mask takes the magnitude, and widening goes by way
@@ -29,7 +29,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
 def compared_by_bits(code: ArithmeticWriter, x: SpirvValue, y: SpirvValue) -> bool:
-    """Return True if the device could take a subnormal number for zero in a comparison of these reals."""
+    """Return True if two reals must be compared by their bits, because the device may flush subnormal numbers."""
     if not code.module.quirks.flushes or x.type != F32:
         return False
     known = (code.module.reals.get(v.id) for v in (x, y))
@@ -37,7 +37,7 @@ def compared_by_bits(code: ArithmeticWriter, x: SpirvValue, y: SpirvValue) -> bo
 
 
 def compare(code: ArithmeticWriter, sign: str, x: SpirvValue, y: SpirvValue) -> SpirvValue:
-    """Return the condition that x stands in the relation `sign` to y; it is false if either is NaN."""
+    """Return the condition that `x sign y` is true, such as x < y. It is false if either is NaN."""
     if code.module.reals.get(x.id) == 0.0:
         x, y, sign = y, x, _MIRRORED[sign]
     if code.module.reals.get(y.id) == 0.0 and sign in _WITH_ZERO:
@@ -47,32 +47,32 @@ def compare(code: ArithmeticWriter, sign: str, x: SpirvValue, y: SpirvValue) -> 
 
 
 def compared_unordered(code: ArithmeticWriter, sign: str, x: SpirvValue, y: SpirvValue) -> SpirvValue:
-    """Return the condition that x stands in the relation `sign` to y; it is true if either is NaN."""
+    """Return the condition that `x sign y` is true, such as x < y. It is also true if either is NaN."""
     return code.xor(compare(code, _OPPOSITE[sign], x, y), code.const(ir.I1, True))
 
 
 def _positive(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
-    """Return the condition that a number of these bits is positive and not NaN."""
+    """Return the condition that the f32 with these bits is positive and not NaN."""
     return code.icmp_unsigned("<", code.sub(bits, code.const(I32, 1)), code.const(I32, INFINITE))
 
 
 def _negative(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
-    """Return the condition that a number of these bits is negative and not NaN."""
+    """Return the condition that the f32 with these bits is negative and not NaN."""
     return code.icmp_unsigned("<", code.sub(bits, code.const(I32, (1 << 31) + 1)), code.const(I32, INFINITE))
 
 
 def _zero(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
-    """Return the condition that a number of these bits is a zero of either sign."""
+    """Return the condition that the f32 with these bits is a zero of either sign."""
     return code.icmp_unsigned("==", code.shl(bits, code.const(I32, 1)), code.const(I32, 0))
 
 
 def _positive_or_zero(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
-    """Return the condition that a number of these bits is positive or a zero, and not NaN."""
+    """Return the condition that the f32 with these bits is positive or zero, and not NaN."""
     return code.or_(_positive(code, bits), _zero(code, bits))
 
 
 def _negative_or_zero(code: ArithmeticWriter, bits: SpirvValue) -> SpirvValue:
-    """Return the condition that a number of these bits is negative or a zero, and not NaN."""
+    """Return the condition that the f32 with these bits is negative or zero, and not NaN."""
     return code.or_(_negative(code, bits), _zero(code, bits))
 
 
@@ -87,7 +87,7 @@ _WITH_ZERO: dict[str, Callable[[ArithmeticWriter, SpirvValue], SpirvValue]] = {
 
 
 def _rank(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
-    """Return an integer that orders as the numbers do; the integer of both zeros is 0."""
+    """Return an integer whose order is that of the f32 numbers. Both zeros become 0."""
     bits = code.bitcast(x, I32)
     negative = code.icmp_signed("<", bits, code.const(I32, 0))
     return code.select(negative, code.sub(code.const(I32, 1 << 31), bits), bits)
@@ -99,7 +99,7 @@ def _is_number(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
 
 
 def _size(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
-    """Return the bits of |x|."""
+    """Return the bits of |x| as an integer."""
     return code.and_(code.bitcast(x, I32), _all_but_sign(code))
 
 
@@ -116,7 +116,7 @@ def magnitude(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
 
 
 def with_sign(code: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-    """Return |x| with the sign of y."""
+    """Return the magnitude of x with the sign of y."""
     with code.at_head():
         sign = code.xor(_all_but_sign(code), code.const(I32, -1))
     return code.bitcast(code.or_(_size(code, x), code.and_(code.bitcast(y, I32), sign)), F32)

@@ -21,7 +21,7 @@ class ShaderVariable:
         self.root: int | None = None
 
     def get(self) -> SpirvValue:
-        """Return the value of the variable, loading it if it is not known."""
+        """Return the value of the variable, with a load only if its present value is not known."""
         held = self.code.held
         if self.id not in held:
             held[self.id] = self.code.result_of(self.type, "Load", self.id)

@@ -1,4 +1,4 @@
-"""Write integers of 64 bits on devices that have none: as pairs of words, the lower word first.
+"""This module emits 64-bit integers as pairs of 32-bit words, lower word first, on devices without them.
 
 A value of type I64 is a vector of two integers of 32 bits, in registers, variables and memory alike, so an address in
 the argument block and an element of an i64 array are read as on other devices. Each function of this module rewrites
@@ -25,14 +25,14 @@ WordPair = tuple[SpirvValue, SpirvValue]
 
 
 class PairedIntWriter(ArithmeticWriter):
-    """Write a function in which I64 is a pair of words."""
+    """Write a function in which a 64-bit integer is a pair of 32-bit words."""
 
     def __init__(self, module: SpirvModule, name: str, result: ir.Type, params: Sequence[ir.Type]) -> None:
         super().__init__(module, name, result, params)
         self._made: dict[int, WordPair] = {}
 
     def pair(self, low: ir.LLVMValue, high: ir.LLVMValue) -> SpirvValue:
-        """Return the integer of two words."""
+        """Return the 64-bit integer with the given lower and upper words."""
         v, w = self.value(low), self.value(high)
         if v.number is not None and w.number is not None:
             return self.const(I64, int(w.number) << 32 | int(v.number))
@@ -41,7 +41,7 @@ class PairedIntWriter(ArithmeticWriter):
         return made
 
     def parts(self, x: ir.LLVMValue) -> WordPair:
-        """Return the two words of an integer."""
+        """Return the lower and the upper word of a 64-bit integer."""
         v = self.value(x)
         if v.number is not None:
             return self.const(I32, int(v.number) & 0xFFFFFFFF), self.const(I32, int(v.number) >> 32)
@@ -53,7 +53,7 @@ class PairedIntWriter(ArithmeticWriter):
     # -- arithmetic -----------------------------------------------------------------------------------------
 
     def binary(self, name: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Emit an instruction on two integers or truth values without folding, those of 64 bits word by word."""
+        """Emit an instruction on two integers or truth values without constant folding, 64-bit ones word by word."""
         if x.type != I64:
             return super().binary(name, x, y)
         return _PAIRED[name](self, self.value(x), self.value(y))
@@ -63,7 +63,7 @@ class PairedIntWriter(ArithmeticWriter):
         return self.sub(self.const(I64, 0), x)
 
     def is_negative(self, x: ir.LLVMValue) -> SpirvValue:
-        """Return the condition that the highest bit is set."""
+        """Return the condition that an integer's highest bit is set."""
         return self.icmp_signed("<", self.parts(x)[1], self.const(I32, 0))
 
     def magnitude(self, x: ir.LLVMValue) -> SpirvValue:
@@ -87,7 +87,7 @@ class PairedIntWriter(ArithmeticWriter):
     # -- conversions ----------------------------------------------------------------------------------------
 
     def _resized(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Widen or cut an integer to or from a pair of words."""
+        """Emit a widening or truncation of an integer to or from a pair of 32-bit words."""
         v = self.value(x)
         if v.number is not None or v.type in (I1, to) or I64 not in (v.type, to):
             return super()._resized(name, v, to)
@@ -97,7 +97,7 @@ class PairedIntWriter(ArithmeticWriter):
         return self.pair(low, self.ashr(low, self.const(I32, 31)) if name == "SConvert" else self.const(I32, 0))
 
     def _to_real(self, name: str, widen: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert an integer to a real, a signed pair by way of its magnitude."""
+        """Convert an integer to a real. A signed pair of words is converted by its magnitude and its sign."""
         if x.type != I64:
             return super()._to_real(name, widen, x, to)
         if name == "ConvertUToF":
@@ -106,7 +106,7 @@ class PairedIntWriter(ArithmeticWriter):
         return self.select(self.is_negative(x), self.fneg(found), found)
 
     def _rounded(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Return the real nearest to an unsigned pair."""
+        """Return the real nearest to an unsigned 64-bit integer that is held as a pair of words."""
         if to.name == "f64":
             # Both words are exact in f64, so the sum is rounded once.
             low, high = (self.exact(to, "ConvertUToF", word) for word in self.parts(x))
@@ -119,14 +119,14 @@ class PairedIntWriter(ArithmeticWriter):
         return self.fmul(self.exact(to, "ConvertUToF", self.or_(high, rest)), self.bitcast(scale, to))
 
     def _leading_zeros(self, x: ir.LLVMValue) -> SpirvValue:
-        """Return the number of leading zeros of a pair."""
+        """Return the number of leading zero bits of a pair of words."""
         # FindUMsb gives -1 for a word without a set bit.
         low, high = (self.pure(I32, "ExtInst", self.module.glsl, 75, word) for word in self.parts(x))
         none = self.icmp_unsigned("==", high, self.const(I32, -1))
         return self.sub(self.const(I32, 31), self.select(none, self.sub(low, self.const(I32, 32)), high))
 
     def to_whole(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert a real within the range of the integer type `to`, truncating toward zero, word by word."""
+        """Convert a real to integer type `to` word by word, truncating toward zero. It must be in the type's range."""
         if to != I64:
             return super().to_whole(name, x, to)
         zero, unit = self.const(x.type, 0.0), self.const(x.type, 2.0**32)
@@ -142,7 +142,7 @@ class PairedIntWriter(ArithmeticWriter):
 
 
 def _add(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
-    """Write the sum of two pairs, with the carry of the lower words."""
+    """Emit the sum of two pairs of words, adding the carry of the lower words to the upper ones."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     low = b.add(p, r)
     carry = b.zext(b.icmp_unsigned("<", low, p), I32)
@@ -150,21 +150,21 @@ def _add(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
 
 
 def _sub(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
-    """Write the difference of two pairs, with the borrow of the lower words."""
+    """Emit the difference of two pairs of words, subtracting the borrow of the lower words from the upper ones."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     borrow = b.zext(b.icmp_unsigned("<", p, r), I32)
     return b.pair(b.sub(p, r), b.sub(b.sub(q, s), borrow))
 
 
 def _mul(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
-    """Write the product of two pairs, modulo 2^64."""
+    """Emit the product of two pairs of words, modulo 2^64."""
     (p, q), (r, s) = b.parts(x), b.parts(y)
     low, high = b.widened_product(p, r)
     return b.pair(low, b.add(high, b.add(b.mul(p, s), b.mul(q, r))))
 
 
 def _by_words(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]:
-    """Return a writer that does an operation on each word alone."""
+    """Return a function that applies the bitwise operation `name` to the lower and the upper words separately."""
 
     def write(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
         return b.pair(*(getattr(b, name)(p, q) for p, q in zip(b.parts(x), b.parts(y))))
@@ -173,7 +173,7 @@ def _by_words(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], 
 
 
 def _places(b: PairedIntWriter, count: SpirvValue) -> tuple[SpirvValue, SpirvValue, SpirvValue]:
-    """Return a shift of a pair as shifts of words.
+    """Split the shift count of a pair of words into a shift within one word and a shift by a whole word.
 
     The results are the places within a word, 31 less those, and the condition that a whole word is added.
     """
@@ -183,7 +183,7 @@ def _places(b: PairedIntWriter, count: SpirvValue) -> tuple[SpirvValue, SpirvVal
 
 
 def _shl(b: PairedIntWriter, x: SpirvValue, count: SpirvValue) -> SpirvValue:
-    """Write a shift to the left."""
+    """Emit a left shift of a pair of words."""
     low, high = b.parts(x)
     k, other, far = _places(b, count)
     # Two shifts, because one by 32 places would be undefined where k is 0.
@@ -193,7 +193,7 @@ def _shl(b: PairedIntWriter, x: SpirvValue, count: SpirvValue) -> SpirvValue:
 
 
 def _shifted_down(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]:
-    """Return a writer of a shift to the right, "lshr" or "ashr"."""
+    """Return a function that emits a right shift of a pair of words, "lshr" or "ashr"."""
 
     def write(b: PairedIntWriter, x: SpirvValue, count: SpirvValue) -> SpirvValue:
         low, high = b.parts(x)
@@ -210,7 +210,7 @@ def _shifted_down(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValu
 
 
 def _divided(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]:
-    """Return a writer of the call of an unsigned division, "udiv" or "urem"."""
+    """Return a function that emits a call of the unsigned division "udiv" or "urem" of pairs of words."""
 
     def write(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
         return b.call(b.module.helper(f"sg.pairs.{name}", lambda: _division(b.module, name)), [x, y])
@@ -219,7 +219,7 @@ def _divided(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], S
 
 
 def _division(module: SpirvModule, name: str) -> ArithmeticWriter:
-    """Return the function x / y or x % y of unsigned pairs."""
+    """Return the shader function that computes x / y or x % y of unsigned pairs of words."""
     b = PairedIntWriter(module, f"sg.pairs.{name}", I64, [I64, I64])
     x, y = b.args
     (p, upper), (q, above) = b.parts(x), b.parts(y)
@@ -232,7 +232,7 @@ def _division(module: SpirvModule, name: str) -> ArithmeticWriter:
 
 
 def _long(b: PairedIntWriter, x: SpirvValue, y: SpirvValue, name: str) -> SpirvValue:
-    """Write a long division, place by place, and return its quotient or its remainder."""
+    """Emit a long division of pairs of words, bit by bit, and return the quotient or the remainder."""
     one, top = b.const(I64, 1), b.const(I64, 63)
     rest, left, done = b.scalar(I64), b.scalar(I64), b.scalar(I32)
     rest.set(b.const(I64, 0))
@@ -257,7 +257,7 @@ def _long(b: PairedIntWriter, x: SpirvValue, y: SpirvValue, name: str) -> SpirvV
 
 
 def _signed_quotient(b: PairedIntWriter, x: SpirvValue, y: SpirvValue) -> SpirvValue:
-    """Write a signed quotient, truncated toward zero."""
+    """Emit the signed quotient of two pairs of words, truncated toward zero."""
     found = b.udiv(b.magnitude(x), b.magnitude(y))
     return b.select(b.is_negative(b.xor(x, y)), b.negated(found), found)
 

@@ -1,4 +1,4 @@
-"""Read and write, for the host, memory that host and device share.
+"""This module reads and writes, for Python code on the host, arrays in memory that host and device share.
 
 Each access first waits for launches, then works in place. Each of them raises an error that occurred on the device.
 """
@@ -15,19 +15,19 @@ from .readback import Readback
 
 
 class HostAccess:
-    """Read and write arrays for the host, each access after all launches."""
+    """Read and write shared arrays for the host. Each access first waits for all launches."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._readback = Readback(queue)
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number."""
+        """Return an element of an array as a Python number."""
         self._queue.settle()
         return array.item(place)
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array in memory of the host alone."""
+        """Return a copy of an array in ordinary host memory."""
         self._queue.settle()
         if self._readback.pays(array):
             return self._readback.read(array)
@@ -36,7 +36,7 @@ class HostAccess:
         return found
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array that kernels use in place."""
+        """Return a copy of an array in memory that host and device share."""
         made = mapped_array(self._queue, array.shape, array.dtype)
         self._queue.settle()
         made[...] = array

@@ -1,4 +1,4 @@
-"""Allocate pieces of memory that host and device share; each has an address for either.
+"""This module allocates memory that host and device share, in pieces that have an address on either side.
 
 A *region* is a buffer that stays mapped as long as it lives: byte k of a region is at `begin + k` for the host and at
 `begin + k + delta` for the device. An array holds an address of the host; a launch finds the device's address in the
@@ -33,7 +33,7 @@ LEAST, GRAIN = 256, 1 << 16
 
 @dataclass(eq=False)
 class ArenaRegion:
-    """Represent a buffer and the address at which the host sees it.
+    """Represent one large buffer of shared memory, from which pieces are cut, and its host address.
 
     Attributes:
         buffer: the buffer, which stays mapped
@@ -52,18 +52,18 @@ class ArenaRegion:
 
     @property
     def end(self) -> int:
-        """Return the address of the host after the last byte."""
+        """Return the host address of the first byte after the region."""
         return self.begin + self.buffer.size
 
     @property
     def delta(self) -> int:
-        """Return the difference of the device's address and the host's address of the same byte."""
+        """Return the device address minus the host address, which is the same for each byte of the region."""
         return self.buffer.address - self.begin
 
 
 @dataclass(frozen=True)
 class Suballocation:
-    """Represent a piece of a region, which one user holds.
+    """Represent a piece of a region that one user holds.
 
     Attributes:
         region: the region in which the piece lies
@@ -77,7 +77,7 @@ class Suballocation:
 
     @property
     def on_device(self) -> int:
-        """Return the address for the device."""
+        """Return the device address of the piece."""
         return self.address + self.region.delta
 
     @property
@@ -87,12 +87,12 @@ class Suballocation:
 
     @property
     def view(self) -> memoryview:
-        """Return the bytes of the piece."""
+        """Return a memoryview of the bytes of the piece."""
         return self.region.buffer.view[self.offset : self.offset + self.size]
 
 
 class DeviceArena:
-    """Hold all regions of a device, and their idle pieces by size.
+    """Hold all regions of shared memory of a device, and the free pieces of these regions by size.
 
     `table` holds the words of the device; its word REGIONS is the address of the table of regions.
     """
@@ -109,7 +109,7 @@ class DeviceArena:
         self._publish()
 
     def take(self, size: int) -> Suballocation:
-        """Return a piece of at least `size` bytes, not initialized.
+        """Return a piece of at least `size` bytes of shared memory, not initialized.
 
         Raises:
             DeviceError: with the size, if there is no memory
@@ -127,7 +127,7 @@ class DeviceArena:
             return found
 
     def give(self, piece: Suballocation) -> None:
-        """Mark a piece as free; no launch may use it any more."""
+        """Mark a piece as free. No launch may still use it."""
         with self.lock:
             region = piece.region
             region.pieces -= 1
@@ -151,15 +151,15 @@ class DeviceArena:
 
     @property
     def held(self) -> int:
-        """Return the number of bytes of all regions."""
+        """Return the number of bytes of all regions together."""
         return sum(region.buffer.size for region in self._regions)
 
     def find(self, address: int) -> ArenaRegion | None:
-        """Return the region of an address of the host, or None."""
+        """Return the region that contains a host address, or None."""
         return next((region for region in self._regions if region.begin <= address < region.end), None)
 
     def _large(self, size: int) -> Suballocation:
-        """Return a piece that fills a new region."""
+        """Allocate a region that is one piece, and return this piece."""
         region = self._add(size)
         return Suballocation(region, region.begin, size)
 
@@ -173,7 +173,7 @@ class DeviceArena:
         return made
 
     def _add(self, size: int) -> ArenaRegion:
-        """Allocate a region and enter it in the table."""
+        """Allocate a region, add it to the table of regions, and return it."""
         region = ArenaRegion(Buffer(self.device, size))
         self._regions.append(region)
         self._publish()
@@ -187,7 +187,7 @@ class DeviceArena:
             region.buffer.free()
 
     def _publish(self) -> None:
-        """Replace the table of regions by a new one."""
+        """Publish the present list of regions in the table that machine code reads to translate addresses."""
         self._regions.sort(key=lambda region: region.begin)
         made = words(bytes(8 * (1 + REGION * len(self._regions))))
         made[0] = len(self._regions)

@@ -1,4 +1,4 @@
-"""Compile kernels to SPIR-V, make pipelines of them, and launch them without waiting (class VulkanBackend).
+"""This module compiles kernels to SPIR-V pipelines and launches them without waiting (class VulkanBackend).
 
 The device is opened when it is first asked for, and anew in a forked process. On a device without buffer addresses,
 launches are over when they return, and work on copies (descriptors.py).
@@ -50,7 +50,7 @@ CAPABILITIES = {
 
 
 def most_threads(device: VulkanDevice) -> int:
-    """Return the greatest number of threads of a task on a device."""
+    """Return the greatest number of threads that a task may have on a device."""
     return GROUPS[device.card.is_cpu] * LOCAL_SIZE
 
 
@@ -58,7 +58,7 @@ _TYPES = {"Float64": ("f64",), "Int8": ("i8", "u8", "u1"), "Int16": ("i16", "u16
 
 
 def _needs(stmt: Stmt, capability: str) -> bool:
-    """Return True if a statement makes a value for which a module declares the capability."""
+    """Return True if a result of the statement has a type that requires the SPIR-V capability."""
     types = _TYPES.get(capability, ())
     return any(str(value.type) in types for value in results(stmt))
 
@@ -84,7 +84,7 @@ class OpenDevice:
         self.access = HostAccess(self.queue)
 
     def reset(self) -> None:
-        """Wait, and free all adstack memory and idle buffers; drop errors for which no caller has waited."""
+        """Wait for all launches and free all adstack memory and idle buffers. Errors not yet raised are dropped."""
         self.queue.close()
         with self.device.lock:
             self.heap.reset()
@@ -123,11 +123,11 @@ class VulkanBackend:
 
     @property
     def device(self) -> VulkanDevice:
-        """Return the device, or raise what `opened` raises."""
+        """Return the open device. Raise what `opened` raises if no device can be opened."""
         return self.opened.device
 
     def probe(self) -> Probe:
-        """Return whether a device opens, with its version, or with a reason and a cure."""
+        """Return the availability of a device: its version if one opens, else a reason and a cure."""
         try:
             card = self.device.card
         except NoVulkanDevice as absent:
@@ -138,11 +138,11 @@ class VulkanBackend:
 
     @property
     def features(self) -> ShaderFeatures:
-        """Return the features that the generator may use."""
+        """Return the device features that the SPIR-V generator may use."""
         return replace(self.device.card.features, shared_errors=self.device.addressed, lists=True)
 
     def compile(self, kernel: Kernel, options: Options) -> VulkanExecutable | DescriptorExecutable:
-        """Generate SPIR-V for a kernel and make pipelines.
+        """Generate SPIR-V for a kernel, make pipelines from it, and return the executable.
 
         Raises:
             Unsupported: for declared limits, and for features that the device lacks
@@ -161,14 +161,14 @@ class VulkanBackend:
     def _loaded(
         self, opened: OpenDevice, kernel: Kernel, shaders: Shaders, options: Options
     ) -> VulkanExecutable | DescriptorExecutable:
-        """Return the executable of the shaders, or raise DeviceError."""
+        """Return the executable of the shaders. Raise DeviceError if the driver refuses them."""
         most = most_threads(opened.device)
         if isinstance(opened.heap, VulkanHeap):
             return DescriptorExecutable(kernel, shaders, opened.device, opened.pool, opened.heap, most)
         return VulkanExecutable(kernel, shaders, opened.queue, opened.heap, options, most)
 
     def _refused(self, kernel: Kernel, lacking: list[str]) -> Unsupported:
-        """Return the refusal at the first statement that makes a value that the device cannot hold."""
+        """Return the error that refuses a kernel, located at the first statement whose type the device lacks."""
         statements = (s for task in kernel.tasks for s in walk_task(task))
         found = next((s for s in statements if any(_needs(s, c) for c in lacking)), None)
         reason = f"kernel {kernel.name}: {self.device.card.name} has no {', no '.join(lacking)}"
@@ -184,31 +184,31 @@ class VulkanBackend:
 
     @property
     def counters(self) -> DeviceCounters:
-        """Return the numbers of waits and of copies to the host since the device was opened."""
+        """Return the number of waits and the number of copies to the host since the device was opened."""
         return self.opened.queue.counters
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """Return an array of zeros that kernels use in place, or raise DeviceError."""
+        """Return an array of zeros in memory that kernels use in place. Raise DeviceError if memory is short."""
         return mapped_zeros(self.opened.queue, shape, dtype)
 
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
-        """Raise ValueError, because memory of other libraries is CUDA's."""
+        """Raise ValueError, because Vulkan kernels cannot use the CUDA memory of other libraries."""
         raise ValueError("it is memory of CUDA, which Vulkan does not address")
 
     def interface(self, array: np.ndarray) -> dict[str, Any]:
-        """Raise AttributeError, because arrays of Vulkan have no `__cuda_array_interface__`."""
+        """Raise AttributeError, because arrays in Vulkan memory have no `__cuda_array_interface__`."""
         raise AttributeError("__cuda_array_interface__: memory of Vulkan is not CUDA's")
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array, made after all launches, that kernels use in place."""
+        """Return a copy of an array in shared memory, made after all launches have ended."""
         return self.opened.access.duplicate(array)
 
     def is_own(self, array: np.ndarray) -> bool:
-        """Return True if kernels use the array in place."""
+        """Return True if kernels use the array in place, without a copy."""
         return self._opened is not None and is_own(array, self._opened.queue)
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number."""
+        """Return an element of an array as a Python number."""
         return self.opened.access.item(array, place)
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
@@ -228,17 +228,17 @@ class VulkanBackend:
         self.opened.access.fill(array, value)
 
     def wait(self) -> None:
-        """Wait for all launches if any may be in flight, and raise an error that occurred on the device."""
+        """Wait for all launches in flight, and raise an error that one of them recorded on the device."""
         if self._opened is not None:
             self._opened.queue.settle()
 
     def sync(self) -> None:
-        """Wait for all work of the device, and raise an error that occurred there."""
+        """Wait for all work of the device, and raise an error that it recorded."""
         if self._opened is not None:
             self._opened.queue.wait()
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
-        """Return the number of rows of a task, one for each thread that the policy gives."""
+        """Return the number of rows that a task's adstacks need: one for each of its threads."""
         device, features = self.device, self.features
         if not kernel.tasks[task].is_parallel:
             return Concurrency(1)
@@ -248,7 +248,7 @@ class VulkanBackend:
         return Concurrency(found[task].rows)
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that the adstacks of a launch can have, and a text that names what sets this limit."""
+        """Return the most bytes that the adstacks of a launch can have, and a text that explains this limit."""
         return self.opened.heap.most_bytes()
 
     def heap_report(self) -> dict[str, dict[str, int]]:
@@ -258,6 +258,6 @@ class VulkanBackend:
         return self._opened.heap.report()
 
     def reset(self) -> None:
-        """Wait, and free all adstack memory and idle buffers; drop errors for which no caller has waited."""
+        """Wait for all launches and free all adstack memory and idle buffers. Errors not yet raised are dropped."""
         if self._opened is not None and self._opened.device.process == os.getpid():
             self._opened.reset()

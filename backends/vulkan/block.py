@@ -1,4 +1,4 @@
-"""Build the argument block of a launch in memory of the host, bound to addresses of the host.
+"""This module builds the argument block of a launch in host memory; its slots hold host addresses of arrays.
 
 Invariant: the slot of an array holds an address of mapped memory; for an external array, while a launch on it is under
 way, it holds the address of the copy in mapped memory. When a launch starts, no slot holds an address of plain host
@@ -30,7 +30,7 @@ def block_layout(layout: BlockLayout) -> BlockLayout:
 
 
 class VulkanBlock(ArgumentBlock):
-    """Represent an argument block that knows which of its arrays are external.
+    """Represent an argument block that records which of its arrays are in memory that kernels cannot use in place.
 
     Attributes:
         queue: queue of the launches
@@ -44,7 +44,7 @@ class VulkanBlock(ArgumentBlock):
         self._shared: dict[str, list[bool]] = {}
 
     def _place(self, bound: BoundArray, array: np.ndarray) -> None:
-        """Bind an array, and record whether it is external."""
+        """Bind an array to its slot, and record if kernels cannot use its memory in place."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         self.foreign.pop(name, None)
@@ -56,12 +56,12 @@ class VulkanBlock(ArgumentBlock):
 
     @property
     def is_shared(self) -> bool:
-        """Return True if other code may touch an array of this launch as soon as the call returns."""
+        """Return True if code outside of the runtime may access an array of this launch as soon as the call returns."""
         return any(self._shared.values())
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Put copies of external arrays into the block inside the `with` block, and copy back what was written."""
+        """Put copies of external arrays into the block for the `with` block, and copy written ones back at its end."""
         arrays = {}
         for name, bound in self.foreign.items():
             array = None if bound.held is None else bound.held()

@@ -1,4 +1,4 @@
-"""Count the iterations of a parallel task where the host can: bounds of constants, arguments and extents.
+"""This module counts the iterations of a parallel task on the host, from constants, arguments and extents.
 
 Such a task is dispatched with the groups that it needs, and with none where it has no iterations. The box of any other
 task is known to the device alone, and its grid is the largest: the threads stride over the iterations.
@@ -37,7 +37,7 @@ _OPS.update(
 
 
 def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
-    """Return the number of iterations of a parallel task, or None if its bounds depend on more than the host knows."""
+    """Return the number of iterations of a parallel task, or None if the host cannot compute its bounds."""
     known: dict[Value, int] = {}
     for stmt in task.bounds:
         value = _value(stmt, known, arrays, scalars)
@@ -56,7 +56,7 @@ def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
 def known_iterations(
     kernel: Kernel, layout: BlockLayout, sizes: Sizes, arrays: Arrays, scalars: Scalars
 ) -> dict[int, int]:
-    """Return the iterations of parallel tasks with adstacks, by task, as far as they are known.
+    """Return the number of iterations of each parallel task with adstacks for which the host can count them.
 
     Args:
         kernel: kernel without exits
@@ -75,7 +75,7 @@ def known_iterations(
 
 
 def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scalars) -> int | None:
-    """Return the integer that a statement of a bounds block gives, or None if the host cannot tell."""
+    """Return the integer result of a statement that computes bounds, or None if the host cannot compute it."""
     if isinstance(stmt, n.Const) and stmt.result.type.is_int:
         return int(stmt.value)
     if isinstance(stmt, n.Arg) and stmt.result.type.is_int:
@@ -90,6 +90,6 @@ def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scala
 
 
 def _wrapped(value: int, t: Scalar) -> int:
-    """Return the value as an integer of type `t`, in two's complement."""
+    """Return an integer wrapped to type `t` in two's complement."""
     low = value & ((1 << t.bits) - 1)
     return low - (1 << t.bits) if t.is_signed and low >> (t.bits - 1) else low

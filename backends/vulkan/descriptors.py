@@ -1,4 +1,4 @@
-"""Run kernels on a device without buffer addresses: shaders reach memory by descriptors of storage buffers.
+"""This module runs kernels on devices without buffer addresses, with storage buffers bound by descriptors.
 
 A launch is synchronous: arrays are copied to the device, the shaders of all tasks run in one submission, and the arrays
 that the kernel writes are copied back. The launch itself raises errors; memory then has the content written so far.
@@ -40,7 +40,7 @@ from .windows import BufferWindow, Windows
 
 @dataclass(frozen=True)
 class WindowSplit:
-    """Describe how threads with adstacks are spread over windows, the parts of a buffer that one dispatch reaches.
+    """Represent how the adstacks of a launch are divided into windows, each used by one part of the threads.
 
     Attributes:
         plan: places of the stacks of one part
@@ -54,17 +54,17 @@ class WindowSplit:
 
     @property
     def rows(self) -> Mapping[int, int]:
-        """Return the number of threads of each task in one part."""
+        """Return by task the number of threads in one part of the launch."""
         return self.plan.threads
 
     @property
     def needs(self) -> dict[str, int]:
-        """Return the bytes of all windows, by slab."""
+        """Return the total bytes of all windows, by slab."""
         return {slab: size * self.parts for slab, size in self.windows.items()}
 
 
 def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: PhysicalDevice) -> WindowSplit:
-    """Return how the threads of tasks with adstacks are spread over windows of the heap.
+    """Return how the threads of tasks with adstacks are divided over windows of the heap.
 
     Args:
         shaders: shaders of the kernel
@@ -90,7 +90,7 @@ def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: Phys
 
 
 def _no_place(shaders: Shaders, plan: stacks.StackPlan, most: int, card: PhysicalDevice) -> str:
-    """Return the error message for adstacks of a workgroup that exceed the largest window."""
+    """Return the error message for a workgroup whose adstacks exceed the largest window."""
     size, slots, index = plan.widest
     reason = (
         f"the adstacks of one group of threads need {most} bytes, and shaders of {card.name} without buffer addresses "
@@ -102,7 +102,7 @@ def _no_place(shaders: Shaders, plan: stacks.StackPlan, most: int, card: Physica
 def reserve(
     shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], heap: VulkanHeap
 ) -> tuple[WindowSplit, dict[int, int], bool]:
-    """Reserve memory for adstacks, for fewer threads where there is not enough for all of them.
+    """Reserve memory for adstacks, with fewer threads if there is not enough memory for all of them.
 
     Returns:
         The split, the threads by task, and whether the heap grew.
@@ -142,7 +142,7 @@ class PrintStaging:
 
 
 def _give_back(recording: RecordedCommands, pool: BufferPool, own: list[Buffer], lists: list[Buffer]) -> None:
-    """Free the memory of an executable that is gone; memory that a lost device may still use stays."""
+    """Free the memory of a deleted executable, unless a lost device may still use it."""
     recording.destroy()
     if recording.device.process == os.getpid() and not recording.device.lost:
         for buffer in (*own, *lists):
@@ -191,7 +191,7 @@ class DescriptorExecutable:
 
     @property
     def _bindings(self) -> Bindings:
-        """Return the bindings of the shaders, which reach memory by descriptors."""
+        """Return the binding numbers of the shaders' storage buffers."""
         found = self.shaders.bindings
         assert found is not None, "shaders that reach memory by address"
         return found
@@ -251,7 +251,7 @@ class DescriptorExecutable:
                 staged.release()
 
     def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
-        """Return the threads of each parallel task: whole groups for its iterations, as far as they are known."""
+        """Return the number of threads of each parallel task: its iterations, if known, in whole workgroups."""
         found = {}
         for index, task in enumerate(self.shaders.kernel.tasks):
             if task.is_parallel:
@@ -262,7 +262,7 @@ class DescriptorExecutable:
     def _place_stacks(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, threads: dict[int, int]
     ) -> tuple[dict[int, int], WindowSplit]:
-        """Reserve memory for the stacks, write their places into the block, and return the threads that rows allow."""
+        """Reserve adstack memory and write its layout into the block. Return the threads by task, and the windows."""
         layout, block, kernel = self.shaders.layout, self._block, self.shaders.kernel
         counts, limits = known_iterations(kernel, layout, sizes, arrays, scalars), policy.description(self.device)
         wanted = policy.dispatches(kernel, layout, sizes, counts, limits, self.most)
@@ -275,7 +275,7 @@ class DescriptorExecutable:
         return threads | {task: k for task, k in allowed.items() if task in threads}, found
 
     def _place_lists(self, rooms: Mapping[int, int]) -> None:
-        """Place the lists of tasks in one buffer; tasks run one after another, so all lists begin at its start."""
+        """Assign the iteration lists of all tasks to the start of one buffer, which tasks use one after another."""
         layout, block, most = self.shaders.layout, self._block, self.device.card.reach // stacks.ENTRY
         self._listed = {task: rooms[task] if rooms[task] <= most else 0 for task in layout.list_at}
         for task, room in self._listed.items():
@@ -290,7 +290,7 @@ class DescriptorExecutable:
             self._lists[:] = [wider]
 
     def _sets(self, arrays: Mapping[int, BufferWindow], parts: WindowSplit | None) -> list[dict[int, BufferWindow]]:
-        """Return the windows of each descriptor set, by binding."""
+        """Return the descriptor sets of a launch, one per part, each a mapping from binding to buffer window."""
         common = {BLOCK: BufferWindow(self._own, 0, self._own.size), **arrays}
         if self._printer is not None:
             common[self._printer.binding] = BufferWindow(self._printer.buffer, 0, BYTES)
@@ -309,7 +309,7 @@ class DescriptorExecutable:
     def _steps(
         self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: WindowSplit | None
     ) -> list[list[RecordedDispatch]]:
-        """Return the steps of a launch, each a list of parts that are dispatched side by side.
+        """Return the steps of a launch in order, each a list of dispatches that may run side by side.
 
         Tasks without iterations have no step.
 
@@ -331,7 +331,7 @@ class DescriptorExecutable:
         return out
 
     def _error(self, sizes: Sizes) -> StackgradError:
-        """Return the exception of the error record."""
+        """Return the exception that the launch's error record describes."""
         record = self._block.take_error()
         if self.shaders.sites[record[0]].kind == "loops":
             return DeviceError(LOOPS.format(self.kernel.name, self.shaders.sites[record[0]].task))
@@ -340,7 +340,7 @@ class DescriptorExecutable:
         return found if explain is None or not isinstance(found, AdstackOverflow) else explain(found)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Set the function that explains adstack overflows of this kernel in error messages.
+        """Set the callback that adds explanations to the error message of an adstack overflow in this kernel.
 
         The function may have died meanwhile; then `explain` returns None.
         """
@@ -348,6 +348,6 @@ class DescriptorExecutable:
 
 
 def _in_parts(name: str, threads: int, rows: int) -> list[RecordedDispatch]:
-    """Return the dispatches of an entry point, each with at most `rows` threads."""
+    """Return dispatches of an entry point that together have `threads` threads, each at most `rows`."""
     firsts = range(0, threads, rows)
     return [RecordedDispatch(name, min(rows, threads - f) // LOCAL_SIZE, k, f, threads) for k, f in enumerate(firsts)]

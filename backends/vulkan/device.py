@@ -19,7 +19,7 @@ from .queue_families import compute_family
 
 
 def _library() -> Any:
-    """Return the package `vulkan`, or raise Absent if it is not installed or finds no loader."""
+    """Return the Python package `vulkan`. Raise NoVulkanDevice if it is not installed or finds no loader."""
     try:
         import vulkan
     except ImportError as problem:
@@ -33,7 +33,7 @@ def _library() -> Any:
 
 @contextmanager
 def driver_errors(doing: str, device: VulkanDevice | None = None) -> Iterator[None]:
-    """Raise errors of the driver as DeviceError, and mark `device` as lost where the driver says so."""
+    """Raise driver errors of the `with` block as DeviceError, and mark `device` as lost if the driver says so."""
     vk = _library()
     try:
         yield
@@ -44,7 +44,7 @@ def driver_errors(doing: str, device: VulkanDevice | None = None) -> Iterator[No
 
 
 def error_text(name: str) -> str:
-    """Return the name of an error, with a cure if there is one."""
+    """Return the name of a driver error, with a cure if one is known."""
     return f"{name}; cure: {_CURES[name]}" if name in _CURES else name
 
 
@@ -61,7 +61,7 @@ _OPENED: list[int] = []
 
 
 def _refuse_after_fork() -> None:
-    """Raise Absent if a card was open before a fork, because its driver then opens nothing, or waits forever."""
+    """Raise NoVulkanDevice in a forked process whose parent had a device open, because its driver cannot work."""
     if _OPENED and _OPENED[-1] != os.getpid():
         raise NoVulkanDevice(
             "the process that this one was forked from has opened a card", "start processes by `spawn`"
@@ -69,7 +69,7 @@ def _refuse_after_fork() -> None:
 
 
 class VulkanDevice:
-    """Represent an open device, without the features in `masked`; nothing stays open if the constructor fails.
+    """Represent an open Vulkan device, used as if it lacked the features in `masked`.
 
     The constructor raises Absent if there is no device, and DeviceError if the device does not open.
     """
@@ -109,7 +109,7 @@ class VulkanDevice:
         self.commands = vk.vkCreateCommandPool(self.handle, info, None)
 
     def _close(self) -> None:
-        """Close the device and the instance before any object was made with them."""
+        """Close the device and the Vulkan instance after a failed start."""
         if self.handle is not None:
             self.vk.vkDestroyDevice(self.handle, None)
         if self.instance is not None:
@@ -123,7 +123,7 @@ class VulkanDevice:
         return found
 
     def require(self) -> None:
-        """Raise DeviceError if nothing can run on the device any more."""
+        """Raise DeviceError if the device is lost or belongs to a parent process, so that nothing can run on it."""
         if self.process != os.getpid():
             raise DeviceError(
                 f"{self.card.name} was opened by the process that this one was forked from; cure: compile the kernel "
@@ -134,7 +134,7 @@ class VulkanDevice:
 
     @property
     def addressed(self) -> bool:
-        """Return True if shaders reach memory by address."""
+        """Return True if shaders of this device access memory by address."""
         return "bufferDeviceAddress" in self.card.has
 
     def _open(self) -> Any:
@@ -167,7 +167,7 @@ class VulkanDevice:
 
     @cached_property
     def memory_types(self) -> list[tuple[int, int]]:
-        """Return the memory types that the host writes without flushes, each with the bytes of its heap, best first."""
+        """Return (number, heap bytes) of each host-visible and coherent memory type, device-local ones first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         needed = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
@@ -178,7 +178,7 @@ class VulkanDevice:
 
     @cached_property
     def cached_types(self) -> list[int]:
-        """Return numbers of those types of `memory_types` that the host reads fast."""
+        """Return the numbers of those memory types of `memory_types` that are cached on the host."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         cached = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
@@ -186,7 +186,7 @@ class VulkanDevice:
 
     @cached_property
     def local_types(self) -> list[int]:
-        """Return numbers of the memory types for memory that the device alone touches, best first."""
+        """Return the numbers of the memory types for memory that only the device accesses, best first."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
@@ -194,7 +194,7 @@ class VulkanDevice:
         return [*kinds, *(k for k, _ in self.memory_types if k not in kinds)]
 
     def pipelines(self, code: bytes, entries: Sequence[str], bindings: int = 0) -> tuple[Any, dict[str, Any]]:
-        """Return the layout and the pipelines (by entry point) of a module that names `bindings` storage buffers."""
+        """Return the pipeline layout and the pipelines by entry point of a module with `bindings` storage buffers."""
         vk = self.vk
         with driver_errors("making pipelines"):
             module = vk.vkCreateShaderModule(
@@ -229,7 +229,7 @@ class VulkanDevice:
         return made
 
     def set_layout(self, bindings: int) -> Any:
-        """Return the layout of descriptor sets with `bindings` storage buffers; all kernels share it."""
+        """Return the descriptor set layout with `bindings` storage buffers, which all kernels share."""
         vk = self.vk
         if bindings not in self._set_layouts:
             kind, stage = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, vk.VK_SHADER_STAGE_COMPUTE_BIT

@@ -1,4 +1,4 @@
-"""Launch a kernel on a Vulkan device: its pipelines, its ring, its host code, and blocks to launch with.
+"""This module holds the executable of a kernel on a Vulkan device: pipelines, ring, host code and blocks.
 
 Launches on mapped arrays are not waited for; an error on the device surfaces at the next wait (queue.py). A launch on
 external arrays works on copies, so it is over, and has raised its errors, when `run` returns. The same holds for a
@@ -55,7 +55,7 @@ LOOPS = (
 
 @dataclass
 class ErrorReader:
-    """Make exceptions of error records.
+    """Convert the error records of one kernel to exceptions.
 
     Attributes:
         shaders: shaders of the kernel
@@ -70,7 +70,7 @@ class ErrorReader:
     explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
 
     def __call__(self, record: Record) -> StackgradError:
-        """Return the exception of an error record."""
+        """Return the exception that an error record describes."""
         shaders, site = self.shaders, self.shaders.sites[record[0]]
         if site.kind == "loops":
             return DeviceError(LOOPS.format(shaders.kernel.name, site.task))
@@ -116,7 +116,7 @@ class VulkanExecutable:
         self._launch: Callable[[int], int] = _LAUNCH(self._host.address)
 
     def _load(self) -> None:
-        """Make pipelines, claim numbers for error records and prints, and make the ring."""
+        """Create the pipelines and the ring of the kernel, and claim its number ranges for error and print records."""
         queue, shaders, names = self.queue, self.shaders, [name for name, _ in self._entries]
         device = queue.device
         layout, pipelines = device.pipelines(shaders.code, names)
@@ -171,7 +171,7 @@ class VulkanExecutable:
             return self.new_block()
 
     def _run_bound(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Bind a block to the arguments and launch it, waiting where that is necessary."""
+        """Bind an argument block to the arguments and launch it. Wait for its end if arrays are external or shared."""
         block.bind(arrays, scalars, draws)
         if block.foreign:
             with block.staged():
@@ -186,7 +186,9 @@ class VulkanExecutable:
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile.
+        """Launch the kernel and wait. Return the seconds waited before, and each task's seconds if known.
+
+        The first number is the time that was spent waiting for earlier launches.
 
         Returns:
             The seconds waited for earlier launches, and the seconds of each task (None if the device takes no time
@@ -217,7 +219,7 @@ class VulkanExecutable:
 
     @cached_property
     def _laps(self) -> TaskTimes:
-        """Return the ring for profiled launches, which the first call makes."""
+        """Return the ring whose command buffers have time stamps, created by the first profiled launch."""
         tasks = [int(name.rpartition("_")[2]) for name, _ in self._entries]
         made = TaskTimes(self.queue, *self._pipelines, self.shaders.layout.size, self.shaders.tail, tasks)
         self._rings.append(made)
@@ -233,7 +235,7 @@ class VulkanExecutable:
             self._start(block)
 
     def _start(self, block: VulkanBlock) -> None:
-        """Call the host code; raise the reason if it refuses the launch."""
+        """Call the host code with a block. Raise the driver's reason if it refuses the launch."""
         # Machine code also waits for a free slot, but keeps the interpreter's lock meanwhile.
         self.queue.reach(self._ring.busy_until)
         with self._starting:
@@ -243,7 +245,7 @@ class VulkanExecutable:
     def _bind_stacks(
         self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes, heap: DeviceHeap
     ) -> None:
-        """Reserve memory for stacks and write their places into the block, unless they stand there already."""
+        """Reserve adstack memory and write its addresses and sizes into the block, unless they are there already."""
         self._reader.published = sizes
         counts = known_iterations(self.shaders.kernel, self.layout, sizes, arrays, scalars)
         key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), counts
@@ -270,7 +272,7 @@ class VulkanExecutable:
 
     @property
     def calls_back(self) -> bool:
-        """Return True if only Python may launch the kernel: a kernel that prints (see `Prints.lock`)."""
+        """Return True if the kernel prints, so that only Python may launch it."""
         return is_printing(self.kernel)
 
     # -- ready launches --------------------------------------------------------------------------------------
@@ -282,18 +284,18 @@ class VulkanExecutable:
 
     @property
     def is_bound(self) -> bool:
-        """Return True if blocks hold addresses that may change with the heap's epoch."""
+        """Return True if blocks hold heap addresses, which change when the heap grows."""
         return bool(self.layout.stacks)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Set the function that explains adstack overflows of this kernel in error messages.
+        """Set the callback that adds explanations to the error message of an adstack overflow in this kernel.
 
         The function may have died meanwhile; then `explain` returns None.
         """
         self._reader.explain = explain
 
     def stand(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches, and return False if that is impossible now.
+        """Prepare a block for launches without Python. Return False if this is not possible now.
 
         It raises what `run` raises before anything runs.
         """
@@ -311,7 +313,7 @@ class VulkanExecutable:
         return True
 
     def new_block(self) -> VulkanBlock:
-        """Return a new block, which holds no arguments yet."""
+        """Return a new argument block without arguments."""
         block = VulkanBlock(self.layout, self.kernel.name, self._written, self.queue)
         block.put(self.layout.driver_at, self._ring.address)
         block.put(self.layout.error_at, self.queue.record)
@@ -323,5 +325,5 @@ class VulkanExecutable:
         return block
 
     def refuse(self, block: VulkanBlock, sizes: Sizes) -> bool:
-        """Raise the reason why a launch was refused."""
+        """Raise the error for which the driver refused the launch of a block."""
         raise self.queue.refusal(block.word(self.layout.driver_error_at), f"launch of kernel {self.kernel.name}")

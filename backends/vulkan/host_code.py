@@ -1,4 +1,6 @@
-"""Generate `launch(block)`: host code that submits the tasks of a kernel without Python, and usually without waiting.
+"""This module generates host code `launch(block)`, which submits a kernel's tasks without Python.
+
+It usually does not wait.
 
 It has the form of a CPU launch, so that everything that launches on a CPU also launches on Vulkan. It fills the next
 slot of the kernel's ring (ring.py), argument block and groups of each entry, and submits the command buffer that was
@@ -69,12 +71,12 @@ _NULL = ir.LLVMValue(PTR, "null")
 
 
 def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
-    """Return True if the host computes the box of a task; in debug builds the device does, where traps are reported."""
+    """Return True if the host computes the box of a task. In debug builds the device does, because it reports traps."""
     return not options.debug and is_countable(kernel.tasks[task])
 
 
 def needed_entries(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str, int | None]]:
-    """Return the entries without those that compute boxes which the host computes."""
+    """Return the entry points without those that compute boxes which the host computes itself."""
     kinds = ((name.partition("_"), task, name) for name, task in entries)
     return [
         (name, task)
@@ -93,7 +95,7 @@ def host_code(
     options: Options,
     summed: frozenset[int] = frozenset(),
 ) -> Generated:
-    """Return LLVM IR of `launch` for the host.
+    """Return LLVM IR of the function `launch(block)` for the host.
 
     Args:
         kernel: kernel without exits
@@ -112,7 +114,7 @@ def host_code(
 
 
 class _LaunchWriter:
-    """Write the body of `launch`."""
+    """Write the body of the host function `launch(block)` of a kernel."""
 
     def __init__(
         self, m: ModuleState, function: ir.LLVMFunction, most: int, options: Options, summed: frozenset[int]
@@ -142,19 +144,19 @@ class _LaunchWriter:
         b.ret(b.call(submit, [ring, self.block_error()]))
 
     def block_error(self) -> ir.LLVMValue:
-        """Return the address at which an error code of the driver is stored."""
+        """Return the address in the block at which `launch` stores an error code of the driver."""
         return self._at(self.m.layout.driver_error_at)
 
     def _at(self, offset: int) -> ir.LLVMValue:
-        """Return the address at an offset of the block."""
+        """Return the address at a byte offset in the argument block."""
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _beside(self, slot: ir.LLVMValue, offset: int) -> ir.LLVMValue:
-        """Return the address at an offset in an entry of the ring."""
+        """Return the address at a byte offset in an entry of the ring."""
         return self.b.gep(slot, const(I64, offset), I8)
 
     def _leave_if_none(self, counts: Sequence[ir.LLVMValue]) -> None:
-        """Return from `launch` without submitting if no entry has a group."""
+        """Emit a return from `launch` without submission for the case that all entry points have 0 workgroups."""
         b = self.b
         some: ir.LLVMValue = const(I64, 0)
         for count in counts:
@@ -163,7 +165,7 @@ class _LaunchWriter:
             b.ret(const(I32, OK))
 
     def _fill(self, slot: ir.LLVMValue, ring: ir.LLVMValue) -> None:
-        """Copy the argument block into an entry of the ring, and replace addresses of the host by the device's."""
+        """Emit a copy of the argument block to a ring entry, with host addresses replaced by device addresses."""
         m, b = self.m, self.b
         copy = m.declare("llvm.memcpy.p0.p0.i64", ir.VOID, [PTR, PTR, I64, I1])
         b.call(copy, [slot, self.block, const(I64, m.layout.passed), const(I1, 0)])
@@ -176,13 +178,13 @@ class _LaunchWriter:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def _groups_of(self, index: int) -> ir.LLVMValue:
-        """Return the number of workgroups of a task, computed once."""
+        """Return the number of workgroups of a task, emitting its computation the first time."""
         if index not in self._groups:
             self._groups[index] = self._counted(index)
         return self._groups[index]
 
     def _groups_of_entry(self, name: str, task: int | None) -> ir.LLVMValue:
-        """Return the number of workgroups of an entry point: 0 if it writes a list that the launch does not need."""
+        """Return the number of workgroups of an entry point, 0 if it writes an iteration list that is not needed."""
         if task is None:
             return const(I64, 1)
         if not name.startswith("select_"):
@@ -192,34 +194,34 @@ class _LaunchWriter:
         return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
 
     def _deciding(self, index: int) -> ir.LLVMValue:
-        """Return the greatest number of threads of a scan; each takes several iterations if there are many."""
+        """Return the greatest number of threads for the shader that lists the iterations that pass a task's gate."""
         b, few = self.b, const(I64, min(BUSY, self.most))
         part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         return b.call(least, [b.select(b.icmp_unsigned(">", part, few), part, few), const(I64, self.most)])
 
     def _counted(self, index: int) -> ir.LLVMValue:
-        """Return the number of workgroups of a task; adstacks and summed elements limit its threads."""
+        """Return the number of workgroups of a task, with its threads limited by its adstacks and thread sums."""
         held: ir.LLVMValue = const(I64, min(self.most, SUMMING) if index in self.summed else self.most)
         if any(s.task == index for s in self.m.layout.stacks):
             held = self.b.load(self._at(self.m.layout.threads_at[index]), I64)
         return self._whole_groups(index, held)
 
     def _whole_groups(self, index: int, most: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of workgroups for all iterations of a task, with at most `most` threads."""
+        """Return the number of workgroups that covers all iterations of a task with at most `most` threads."""
         b, size = self.b, const(I64, LOCAL_SIZE)
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         count = b.call(least, [self._iterations(index), most])
         return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)
 
     def _iterations(self, index: int) -> ir.LLVMValue:
-        """Return the number of iterations of a task, computed once."""
+        """Return the number of iterations of a task, emitting its computation the first time."""
         if index not in self._counts:
             self._counts[index] = self._count(index)
         return self._counts[index]
 
     def _count(self, index: int) -> ir.LLVMValue:
-        """Return the number of iterations of a task, or _UNKNOWN if the host cannot count them; store their box."""
+        """Emit the computation of a task's box and return its iterations, or _UNKNOWN if the host cannot count them."""
         b, task = self.b, self.m.kernel.tasks[index]
         if not is_host_bound(self.m.kernel, index, self.options):
             return const(I64, _UNKNOWN)
@@ -230,23 +232,23 @@ class _LaunchWriter:
 
 
 def _word(b: IRBuilder, base: ir.LLVMValue, number: int, t: ir.Type = I64) -> ir.LLVMValue:
-    """Load the 64-bit word with this number, counted from an address."""
+    """Load the 64-bit word at index `number` after the address `base`."""
     return b.load(b.gep(base, const(I64, number), I64), t)
 
 
 def _put(b: IRBuilder, base: ir.LLVMValue, number: int, value: ir.LLVMValue) -> None:
-    """Store a value in the word with this number, counted from an address."""
+    """Store a value to the 64-bit word at index `number` after the address `base`."""
     b.store(value, b.gep(base, const(I64, number), I64))
 
 
 def _slot(b: IRBuilder, ring: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the address of the words of the next entry of a ring."""
+    """Return the address of the control words of a ring's next entry."""
     at = b.add(b.mul(_word(b, ring, R_NEXT), const(I64, SLOT)), const(I64, RING))
     return b.gep(ring, at, I64)
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write sg.claim(ring, error), which waits for the next entry of the ring and returns its address.
+    """Write the body of sg.claim(ring, error), which waits for the ring's next entry and returns its address.
 
     On an error, the function stores its code and returns null.
     """
@@ -270,7 +272,7 @@ def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _submit(e: ArithEmitter, function: ir.LLVMFunction, slots: int) -> None:
-    """Write sg.submit(ring, error), which submits the claimed entry with the next value of the timeline."""
+    """Write the body of sg.submit(ring, error), which submits the claimed entry with the next timeline value."""
     b = e.b
     ring, error = function.args
     table, slot = _word(b, ring, R_TABLE, PTR), _slot(b, ring)
@@ -294,7 +296,7 @@ def _submit(e: ArithEmitter, function: ir.LLVMFunction, slots: int) -> None:
 
 
 def _on_device(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write sg.on_device(regions, address), which returns the device's address.
+    """Write the body of sg.on_device(regions, address), which returns the device address of a host address.
 
     An address in no region, such as that of an array without bytes, is returned unchanged.
     """

@@ -19,7 +19,7 @@ from .queue import Queue
 
 
 class MappedMemory:
-    """Own mapped memory; NumPy makes arrays over it, which keep their owner alive.
+    """Own a piece of shared memory, over which NumPy arrays are made. The arrays keep this owner alive.
 
     Attributes:
         queue: queue whose launches use the memory
@@ -41,7 +41,7 @@ class MappedMemory:
 
 
 def _taken(queue: Queue, size: int) -> Any:
-    """Return a piece of memory; if there is none left, free dropped memory and try again."""
+    """Return a piece of shared memory. If there is none left, wait, free dropped memory and try again."""
     try:
         return queue.arena.take(size)
     except DeviceError:
@@ -68,7 +68,7 @@ def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def owner_of(array: np.ndarray) -> MappedMemory | None:
-    """Return the owner of the memory of an array if it is mapped, else None."""
+    """Return the MappedMemory that owns the memory of an array, or None."""
     found = owners.owner_of(array)
     return found if isinstance(found, MappedMemory) else None
 

@@ -1,4 +1,4 @@
-"""Allocate device memory that the host also sees: buffers, a pool of buffers for launches, and the adstack heap.
+"""This module allocates device memory that the host can access: buffers, a pool of them, and the adstack heap.
 
 A buffer is mapped as long as it lives, so the host reads and writes it as bytes. No buffer without memory is ever
 handed out.
@@ -24,7 +24,7 @@ KEPT = 1 << 28
 
 
 class Buffer:
-    """Represent bytes of device memory; the constructor raises DeviceError, with the size, without memory.
+    """Represent one Vulkan buffer and its memory. The constructor raises DeviceError if memory is short.
 
     Attributes:
         device: the device
@@ -57,11 +57,11 @@ class Buffer:
 
     @property
     def handle(self) -> Any:
-        """Return the buffer, as commands name it."""
+        """Return the VkBuffer handle."""
         return self._handle
 
     def _bind(self) -> None:
-        """Allocate memory and bind it to the buffer, mapped unless it is hidden."""
+        """Allocate memory and bind it to the buffer. It is mapped unless only the device uses it."""
         device, vk = self.device, self.device.vk
         needs = vk.vkGetBufferMemoryRequirements(device.handle, self._handle)
         kinds = self._kinds
@@ -74,14 +74,14 @@ class Buffer:
         self.address = self._address() if device.addressed else 0
 
     def _address(self) -> int:
-        """Return the device's address of the first byte."""
+        """Return the device address of the first byte."""
         vk = self.device.vk
         place = vk.VkBufferDeviceAddressInfo(buffer=self._handle)
         found: int = vk.lib.vkGetBufferDeviceAddress(self.device.handle, vk.ffi.addressof(place))
         return found
 
     def _allocate(self, size: int, kinds: Sequence[int]) -> Any:
-        """Return memory of the first of these types of which enough is left."""
+        """Allocate memory of the first of the given memory types that has enough left, and return it."""
         device, vk = self.device, self.device.vk
         flags = vk.VkMemoryAllocateFlagsInfo(flags=_ALLOCATE_ADDRESSED) if device.addressed else None
         for place, kind in enumerate(kinds, 1):
@@ -95,7 +95,7 @@ class Buffer:
         raise DeviceError(f"{device.card.name} has no memory that the host can write")
 
     def free(self) -> None:
-        """Free the memory, which no launch may use any more."""
+        """Free the memory. No launch may still use it."""
         vk, handle = self.device.vk, self.device.handle
         vk.vkDestroyBuffer(handle, self._handle, None)
         if self._memory is not None:
@@ -103,7 +103,7 @@ class Buffer:
 
 
 class DeviceLocalMemory:
-    """Hand out memory for the device alone, by its address."""
+    """Allocate memory that only the device accesses, identified by its device address."""
 
     def __init__(self, device: VulkanDevice, wait: Callable[[], None]) -> None:
         self.device = device
@@ -111,28 +111,28 @@ class DeviceLocalMemory:
         self._buffers: dict[int, Buffer] = {}
 
     def allocate(self, size: int) -> int:
-        """Allocate memory and return its address for the device, or raise DeviceError if there is not enough."""
+        """Allocate device-only memory and return its device address. Raise DeviceError if there is not enough."""
         made = Buffer(self.device, size, hidden=True)
         self._buffers[made.address] = made
         return made.address
 
     def free(self, address: int) -> None:
-        """Free memory, which no launch may use any more."""
+        """Free the memory at a device address. No launch may still use it."""
         self._buffers.pop(address).free()
 
     def free_memory(self) -> tuple[int, int]:
-        """Return the bytes that this object does not hold, and the bytes that the device has."""
+        """Return the device memory in bytes that is not allocated here, and the total device memory."""
         total = self.device.memory_types[0][1]
         return total - sum(buffer.size for buffer in self._buffers.values()), total
 
     def wait(self, stream: int | None = None) -> None:
-        """Wait for everything in flight; there is one stream."""
+        """Wait for all work in flight. The argument has no effect, because there is one stream."""
         self._wait()
 
 
 @dataclass
 class BufferPool:
-    """Keep idle buffers by size, powers of two.
+    """Keep idle buffers for reuse, sorted by size. Sizes are powers of two.
 
     A finalizer that the garbage collector runs while the lock is held may take the lock again.
     """
@@ -153,7 +153,7 @@ class BufferPool:
         return Buffer(self.device, rounded)
 
     def give(self, buffer: Buffer) -> None:
-        """Return a buffer to the pool."""
+        """Put a buffer back into the pool for reuse."""
         with self.lock:
             if self.kept + buffer.size <= KEPT:
                 self.kept += buffer.size
@@ -162,7 +162,7 @@ class BufferPool:
         buffer.free()
 
     def clear(self) -> None:
-        """Return all idle buffers to the device."""
+        """Free all idle buffers of the pool."""
         with self.lock:
             buffers, self.idle, self.kept = [b for found in self.idle.values() for b in found], {}, 0
         for buffer in buffers:
@@ -171,7 +171,7 @@ class BufferPool:
 
 @dataclass
 class VulkanHeap:
-    """Hold the slabs of the adstack heap, each one buffer; a slab grows by at least half and loses its values.
+    """Hold the slabs of the adstack heap, one buffer each. A slab that grows loses its values.
 
     Attributes:
         device: the device
@@ -205,13 +205,13 @@ class VulkanHeap:
         return True
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that all slabs together can ever have, and a text that names what sets this limit."""
+        """Return the most bytes that all slabs together can ever have, and a text that explains this limit."""
         if self.limit is not None:
             return self.limit, "the heap is limited to"
         return self.device.memory_types[0][1], f"{self.device.card.name} has"
 
     def _grow(self, name: str, need: int, spare: int, needs: Mapping[str, int]) -> None:
-        """Replace a slab by a larger one, of half as much again if `spare` bytes allow it."""
+        """Replace a slab by one of `need` bytes, or of 1.5 times its old size if that is more and not above `spare`."""
         ample = self.held(name) + self.held(name) // 2
         old = self.slabs.pop(name, None)
         # The content is not kept, so the old memory is free for the new slab.
@@ -225,15 +225,15 @@ class VulkanHeap:
         self.peak[name] = max(self.peak.get(name, 0), self.slabs[name].size)
 
     def held(self, name: str) -> int:
-        """Return the bytes of a slab."""
+        """Return the size of a slab in bytes."""
         return self.slabs[name].size if name in self.slabs else 0
 
     def base(self, name: str) -> int:
-        """Return the address of a slab."""
+        """Return the device address of a slab."""
         return self.buffer(name).address
 
     def buffer(self, name: str) -> Buffer:
-        """Return the buffer of a slab; for an empty slab, memory on which stacks without slots are read."""
+        """Return the buffer of a slab, or a small dummy buffer if the slab is empty."""
         if name in self.slabs:
             return self.slabs[name]
         if self.void is None:
@@ -241,7 +241,7 @@ class VulkanHeap:
         return self.void
 
     def report(self) -> dict[str, dict[str, int]]:
-        """Return {"real": {"current": bytes, "peak": bytes}, ...}."""
+        """Return current and peak bytes of each slab, as {"real": {"current": bytes, "peak": bytes}, ...}."""
         return {name: {"current": self.held(name), "peak": self.peak.get(name, 0)} for name in SLABS}
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""This module describes the physical devices that the driver knows, and chooses the device to use."""
+"""This module describes the physical devices that the Vulkan driver reports, and chooses one of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MASKABLE = (*_RAW, "modes")
 
 
 class NoVulkanDevice(DeviceError):
-    """Report that there is no device to use, with the reason and a cure."""
+    """Signal that there is no Vulkan device to use, with the reason and a cure."""
 
     def __init__(self, reason: str, cure: str) -> None:
         super().__init__(f"{reason}; cure: {cure}")
@@ -55,7 +55,7 @@ class NoVulkanDevice(DeviceError):
 
 @dataclass(frozen=True)
 class PhysicalDevice:
-    """Represent a physical device.
+    """Represent a physical device with its name, limits and features.
 
     Attributes:
         handle: Handle of the driver.
@@ -98,7 +98,7 @@ class PhysicalDevice:
         )
 
     def without(self, masked: Sequence[str]) -> PhysicalDevice:
-        """Return the card as if it lacked these features.
+        """Return the description of the device as if it lacked the named features.
 
         Raises:
             DeviceError: a name is not the name of a feature.
@@ -114,13 +114,13 @@ class PhysicalDevice:
 
 
 def _fields(vk: Any, record: Any) -> set[str]:
-    """Return the names of the features that are on in a record."""
+    """Return the names of the features that are set in a Vulkan feature structure."""
     names = [name for name, _ in vk.ffi.typeof(record).fields]
     return {name for name in names if name.startswith(_PREFIXES) and getattr(record, name)}
 
 
 def card_of(vk: Any, handle: Any) -> PhysicalDevice:
-    """Return the card of a physical device, as the driver describes it."""
+    """Return the description of a physical device, read from the driver."""
     properties = vk.vkGetPhysicalDeviceProperties(handle)
     version = properties.apiVersion
     text = f"{version >> 22}.{version >> 12 & 0x3FF}.{version & 0xFFF}"
@@ -173,7 +173,7 @@ def _modes(vk: Any, handle: Any) -> tuple[tuple[str, int], ...]:
 
 
 def choose(cards: Sequence[PhysicalDevice], wanted: str = "") -> PhysicalDevice:
-    """Return the card to use.
+    """Return the physical device to use, by name or else the best one.
 
     Args:
         cards: Cards of all devices, in the order of the driver.

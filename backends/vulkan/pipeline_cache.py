@@ -1,4 +1,4 @@
-"""Keep on disk what a driver made of a module, for the next process, beside machine code of the CPU.
+"""This module keeps the pipelines that a driver has compiled on disk, for later processes.
 
 An entry is the content of a VkPipelineCache, by device, driver and module. Drivers look at the head of such data before
 they use it, and the cache on disk returns only what it wrote; so any other data counts as no data.
@@ -21,7 +21,7 @@ HEAD = 32
 
 @contextmanager
 def pipeline_cache(device: VulkanDevice, code: bytes, entries: Sequence[str]) -> Iterator[Any]:
-    """Yield a VkPipelineCache with the known pipelines of a module, and store its new data at the end."""
+    """Yield a VkPipelineCache with stored pipelines of a module, and store new pipelines after the `with` block."""
     vk, disk = device.vk, disk_cache.active_cache()
     if disk is None:
         yield vk.VK_NULL_HANDLE
@@ -39,7 +39,7 @@ def pipeline_cache(device: VulkanDevice, code: bytes, entries: Sequence[str]) ->
 
 
 def _made(device: VulkanDevice, known: bytes) -> Any:
-    """Return a cache with the stored data, or an empty cache if the driver refuses that data."""
+    """Return a VkPipelineCache with the stored data, or an empty one if the driver rejects the data."""
     vk = device.vk
     for content in (known, b"") if known else (b"",):
         memory = vk.ffi.from_buffer(content) if content else None
@@ -53,14 +53,14 @@ def _made(device: VulkanDevice, known: bytes) -> Any:
 
 
 def identity(device: VulkanDevice) -> tuple[str, ...]:
-    """Return the properties of the device and its driver that decide whether pipelines fit."""
+    """Return the properties of device and driver on which the validity of stored pipelines depends."""
     found = device.vk.vkGetPhysicalDeviceProperties(device.card.handle)
     unique = bytes(found.pipelineCacheUUID).hex()
     return unique, str(found.vendorID), str(found.deviceID), str(found.driverVersion)
 
 
 def content_of(device: VulkanDevice, cache: Any) -> bytes:
-    """Return the data of a cache, which is empty if the driver does not give it."""
+    """Return the data of a VkPipelineCache, or empty bytes if the driver does not supply them."""
     vk, size = device.vk, device.vk.ffi.new("size_t *")
     get = vk.lib.vkGetPipelineCacheData
     if get(device.handle, cache, size, vk.ffi.NULL) != vk.VK_SUCCESS or not size[0]:

@@ -1,4 +1,4 @@
-"""Decide how many threads and rows a task with adstacks gets, and whether it runs over a list.
+"""This module decides how many threads and rows a task with adstacks gets, and if it runs over a list.
 
 The rules are those of device/policy.py.
 
@@ -27,19 +27,19 @@ CACHES = {True: 32 << 20, False: 4 << 20}
 
 
 def described(is_discrete: bool, memory_bytes: int) -> DeviceLimits:
-    """Return what the policy must know about a device."""
+    """Return the cache and memory limits of a device that launch sizes depend on."""
     return DeviceLimits(CACHES[is_discrete], memory_bytes)
 
 
 def description(device: vulkan.VulkanDevice) -> DeviceLimits:
-    """Return what the policy must know about an open device."""
+    """Return the cache and memory limits of an open device that launch sizes depend on."""
     return described(device.card.kind == DISCRETE, device.memory_types[0][1])
 
 
 def dispatches(
     kernel: Kernel, layout: BlockLayout, sizes: Sizes, counts: Mapping[int, int], device: DeviceLimits, most: int
 ) -> dict[int, TaskGeometry]:
-    """Return how each task with adstacks runs.
+    """Return the launch geometry (threads, rows, list) of each task with adstacks.
 
     Args:
         kernel: kernel without exits

@@ -1,4 +1,4 @@
-"""Track what a device was given and what it has done: the timeline of submissions, waits, errors, and dropped memory.
+"""This module tracks submitted work of a device: its timeline, waits, errors, and memory to be freed later.
 
 Each submission raises a timeline semaphore to the next value, so "everything so far" is one number. Launches are
 submitted by machine code alone (host_code.py), with the interpreter's lock held; a thread that waits lets the lock go.
@@ -40,7 +40,7 @@ _MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class Queue:
-    """Represent the only queue of a device.
+    """Represent the only queue of a device, with its timeline semaphore and its error record.
 
     Attributes:
         device: the device
@@ -65,7 +65,7 @@ class Queue:
         _close_with_process(weakref.ref(self))
 
     def _make_timeline(self) -> None:
-        """Make the semaphore, and the structures that machine code hands to the driver."""
+        """Create the timeline semaphore and the Vulkan structures that host code submits with it."""
         device, vk, ffi = self.device, self.device.vk, self.device.vk.ffi
         kind = vk.VkSemaphoreTypeCreateInfo(semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE, initialValue=0)
         with driver_errors("making a timeline"):
@@ -86,20 +86,20 @@ class Queue:
         table[h.WAIT_INFO] = number_of(vk, self._waited)
 
     def _function(self, name: str) -> int:
-        """Return the address of a function of the driver."""
+        """Return the address of a driver function with this name."""
         vk = self.device.vk
         return number_of(vk, vk.lib.vkGetDeviceProcAddr(self.device.handle, name.encode()))
 
     @property
     def table_address(self) -> int:
-        """Return the address of the words that machine code reads."""
+        """Return the address of the queue's table of words, which host code reads."""
         return address_of(self.table)
 
     # -- waiting --------------------------------------------------------------------------------------------
 
     @property
     def is_pending(self) -> bool:
-        """Return True if launches may be in flight, or if nobody has looked for errors of some launches."""
+        """Return True if launches may be in flight or may have recorded an error that was not raised yet."""
         table = self.table
         return table[h.PENDING] != 0 or table[h.DONE] < table[h.VALUE]
 
@@ -118,11 +118,11 @@ class Queue:
         table[h.DONE] = max(table[h.DONE], value)
 
     def finish(self) -> None:
-        """Wait until the device has done all submitted work; an error that it recorded stays for `wait` to raise."""
+        """Wait until the device has done all submitted work. A recorded error is left for `wait` to raise."""
         self.reach(self.table[h.VALUE])
 
     def wait(self) -> None:
-        """Wait for everything in flight, and raise an error that occurred on the device."""
+        """Wait for all launches in flight, and raise an error that one of them recorded."""
         # This comes before the wait: a launch that is made meanwhile sets the word again.
         self.table[h.PENDING] = 0
         self.counters.waits += 1
@@ -139,7 +139,7 @@ class Queue:
             self.finish()
 
     def settle(self) -> None:
-        """Wait if anything may be in flight, also while another thread waits for it."""
+        """Wait if launches may be in flight, even if another thread is already waiting."""
         if self.is_pending:
             self.wait()
 
@@ -147,11 +147,11 @@ class Queue:
 
     @property
     def record(self) -> int:
-        """Return the device's address of the error record."""
+        """Return the device address of the error record."""
         return self._record.on_device
 
     def claim(self, sites: int, reader: Callable[[Record], StackgradError]) -> int:
-        """Return the number that a kernel adds to the numbers of its sites.
+        """Reserve a range of site numbers for a kernel, and return its first number.
 
         Args:
             sites: number of sites of the kernel
@@ -164,12 +164,12 @@ class Queue:
         return base
 
     def release(self, base: int) -> None:
-        """Forget a number that `claim` returned, which nothing adds any more."""
+        """Release the range of site numbers that `claim` returned, once no launch uses it."""
         if self._readers.pop(base, None) is not None:
             self._bases.remove(base)
 
     def _take_error(self) -> StackgradError | None:
-        """Return the error in the record and clear the record; launches after the error have not run."""
+        """Return the error in the error record, or None, and clear the record."""
         site, first, second = self._record.view[:_RECORD_BYTES].cast("q")
         if not site:
             return None
@@ -179,7 +179,7 @@ class Queue:
         return None if reader is None else reader((site - 1 - base, first, second))
 
     def refusal(self, code: int, doing: str) -> DeviceError:
-        """Return the error for a code with which a launch was refused."""
+        """Return the error for a driver code with which a launch was refused."""
         if code == FORKED:
             return DeviceError(
                 f"{self.device.card.name} was opened by the process that this one was forked from; cure: compile the "
@@ -193,14 +193,14 @@ class Queue:
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call `give_back`, which frees memory, once no launch uses it; the garbage collector may call this method.
+        """Schedule `give_back`, which frees memory, to be called once no launch uses the memory.
 
         `size` is the number of bytes of memory that is given back.
         """
         self._trash.append((give_back, size))
 
     def tidy(self) -> None:
-        """Free dropped objects, if that takes no wait or if there are many of them."""
+        """Free dropped objects if no wait is needed for that, or if many have accumulated."""
         if not self._trash:
             return
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
@@ -214,19 +214,19 @@ class Queue:
             text.show()
 
     def _finish(self) -> list[tuple[Callable[[], None], int]]:
-        """Wait, and return what was dropped before the wait, which no launch uses any more."""
+        """Wait for all work, and return the scheduled calls that free memory no longer in use."""
         trash, self._trash = self._trash, []
         self.finish()
         return trash
 
     def _give_back(self, trash: list[tuple[Callable[[], None], int]]) -> None:
-        """Free dropped objects, unless this process was forked from the one that opened the device."""
+        """Call the functions that free dropped objects, unless this process was forked after the device was opened."""
         if self.device.process == os.getpid():
             for give_back, _ in trash:
                 give_back()
 
     def close(self) -> None:
-        """Wait, free what can be freed, drop an error, and show what was printed."""
+        """Wait, free dropped memory, clear a recorded error, and show pending prints."""
         self.table[h.PENDING] = 0
         trash, text = finish_and_collect(self._prints, self._finish)
         self._give_back(trash)
@@ -235,7 +235,7 @@ class Queue:
 
     @property
     def prints(self) -> PrintBuffer:
-        """Return the buffer to which kernels print, made when the first kernel that prints is compiled."""
+        """Return the print buffer of the device, created when the first kernel that prints is compiled."""
         if self._prints is None:
             piece = self.arena.take(BYTES)
             self._prints = PrintBuffer(piece.address, piece.on_device)
@@ -243,12 +243,12 @@ class Queue:
 
 
 def number_of(vk: Any, thing: Any) -> int:
-    """Return a handle or pointer of the driver as a word."""
+    """Return the integer value of a driver handle or pointer."""
     return int(vk.ffi.cast("intptr_t", thing))
 
 
 def _close_with_process(held: weakref.ref[Queue]) -> None:
-    """Let the end of the process wait for launches and show prints, and close the queue in a forked process.
+    """Register callbacks: at process exit wait and show prints, and after a fork close the child's queue.
 
     A forked process submits nothing and waits for nothing.
     """

@@ -9,7 +9,7 @@ _GRAPHICS, _COMPUTE = 1, 2
 
 
 def compute_family(flags: Sequence[int]) -> int | None:
-    """Return the family of queues to use, or None: one for shaders alone if there is one, else the first with shaders.
+    """Return the number of a queue family for compute, preferring one without graphics, or None.
 
     `flags` holds the flags of each family. A queue that also draws takes half as long again for each submission
     (docs/decisions/0014-launches-on-vulkan.md).

@@ -1,4 +1,4 @@
-"""Copy large arrays to the host by way of memory that the host reads fast.
+"""This module copies large arrays to the host through memory that the host reads fast.
 
 The host does not cache memory of a card that it sees: each read goes over the bus. So the device first copies the
 content into a buffer in memory of the host, part by part. Copies are submitted as launches are, by machine code of a
@@ -38,13 +38,13 @@ _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class _Copies(Ring):
-    """Represent entries of a ring whose command buffers are recorded anew for each copy."""
+    """Represent a ring whose command buffers are recorded again for each copy."""
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
-        """Record nothing when the ring is made."""
+        """Do nothing, because each copy records its own commands."""
 
     def record(self, source: Buffer, offset: int, target: Buffer, size: int) -> None:
-        """Record the copy that the next submission makes; its entry of the ring must be free.
+        """Record the commands of the next copy into the next entry of the ring, which must be free.
 
         Args:
             source: buffer to be copied from
@@ -70,14 +70,14 @@ class _Copies(Ring):
 
 
 class Readback:
-    """Copy from the memory of one queue to the host, for one reader at a time."""
+    """Copy arrays from the memory of one queue to the host through a fast staging buffer."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
 
     def pays(self, array: np.ndarray) -> bool:
-        """Return True if reading the array in place is slow and the device can copy it."""
+        """Return True if a copy by the device is faster than reading the array in place, and possible."""
         if array.nbytes < LEAST or not array.flags.c_contiguous or not self._queue.device.addressed:
             return False
         region = self._region(array)
@@ -85,11 +85,11 @@ class Readback:
         return region is not None and bool(cached) and region.buffer.kind not in cached
 
     def _region(self, array: np.ndarray) -> ArenaRegion | None:
-        """Return the region in which an array lies, or None."""
+        """Return the region of shared memory that contains an array, or None."""
         return self._queue.arena.find(_address(array))
 
     def read(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array to which nothing is being written, or raise DeviceError."""
+        """Return a host copy of an array that no launch is writing. Raise DeviceError if the copy fails."""
         region, found = self._region(array), np.empty(array.shape, array.dtype)
         assert region is not None
         begin, content = _address(array) - region.begin, found.reshape(-1).view(np.uint8)
@@ -102,7 +102,7 @@ class Readback:
         return found
 
     def _copy(self, source: Buffer, offset: int, size: int) -> None:
-        """Copy bytes of a buffer to the target, and wait."""
+        """Copy bytes of a buffer to the staging buffer, and wait."""
         queue, copies = self._queue, self._copies
         queue.reach(copies.busy_until)
         copies.record(source, offset, self._target, size)

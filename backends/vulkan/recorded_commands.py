@@ -1,4 +1,4 @@
-"""Submit the shaders of a kernel without buffer addresses: descriptor sets, and a recorded command buffer.
+"""This module submits kernels without buffer addresses, by descriptor sets and recorded command buffers.
 
 The command buffer is recorded once, as long as windows and grids stay. Invariant: nothing of it is on the device when
 `run` returns, so sets may be written and commands recorded anew. The caller holds the device's lock.
@@ -20,7 +20,7 @@ Sets = Sequence[Mapping[int, BufferWindow]]
 
 @dataclass(frozen=True)
 class RecordedDispatch:
-    """Represent a dispatch of an entry point.
+    """Represent the dispatch of one part of an entry point's threads.
 
     Attributes:
         entry: name of the entry point
@@ -38,7 +38,7 @@ class RecordedDispatch:
 
 
 class RecordedCommands:
-    """Hold the pipelines of a kernel, descriptor sets for its storage buffers, and recorded commands."""
+    """Hold the pipelines, descriptor sets and recorded command buffer of one kernel."""
 
     def __init__(self, device: VulkanDevice, code: bytes, entries: Sequence[str], bindings: int) -> None:
         self.device, self.bindings = device, bindings
@@ -63,7 +63,7 @@ class RecordedCommands:
         self._submit = [vk.VkSubmitInfo(pCommandBuffers=[self._buffers[0]])]
 
     def run(self, sets: Sets, steps: Sequence[Sequence[RecordedDispatch]]) -> None:
-        """Dispatch the parts of each step side by side, step after step, and wait.
+        """Run the steps one after another, the dispatches of each step side by side, and wait for the end.
 
         Args:
             sets: windows of each descriptor set, by binding
@@ -91,7 +91,7 @@ class RecordedCommands:
                 raise
 
     def _show(self, sets: Sets) -> None:
-        """Write the windows into the descriptor sets."""
+        """Write buffer windows into the descriptor sets, creating missing sets."""
         vk, writes = self.device.vk, []
         self._have(len(sets))
         for target, shown in zip(self._sets, sets):
@@ -109,7 +109,7 @@ class RecordedCommands:
         vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
 
     def _have(self, count: int) -> None:
-        """Make at least `count` descriptor sets."""
+        """Create new descriptor sets if there are fewer than `count`."""
         if count <= len(self._sets):
             return
         device, vk = self.device, self.device.vk
@@ -129,7 +129,7 @@ class RecordedCommands:
         self._pool, self._sets = None, []
 
     def _record(self, steps: Sequence[Sequence[RecordedDispatch]]) -> None:
-        """Record the commands of all steps, with a barrier between two steps."""
+        """Record the dispatches of all steps into the command buffer, with a barrier between steps."""
         vk, buffer = self.device.vk, self._buffers[0]
         compute, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
         both = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
@@ -146,7 +146,7 @@ class RecordedCommands:
         vk.vkEndCommandBuffer(buffer)
 
     def _dispatch(self, part: RecordedDispatch) -> None:
-        """Record the dispatch of one part."""
+        """Record the dispatch of one part of an entry point's threads."""
         vk, buffer, point = self.device.vk, self._buffers[0], self.device.vk.VK_PIPELINE_BIND_POINT_COMPUTE
         vk.vkCmdBindPipeline(buffer, point, self.pipelines[part.entry])
         vk.vkCmdBindDescriptorSets(buffer, point, self.layout, 0, 1, [self._sets[part.set]], 0, None)
@@ -172,6 +172,6 @@ class RecordedCommands:
 
 
 def _key(sets: Sets) -> object:
-    """Return a key that is equal for descriptor sets with equal windows (buffer, offset and size)."""
+    """Return a key that is equal for descriptor sets that show equal windows (buffer, offset and size)."""
     # A buffer that is alive is compared by identity.
     return tuple(tuple((k, w.buffer, w.offset, w.size) for k, w in shown.items()) for shown in sets)

@@ -1,4 +1,4 @@
-"""Let launches of a kernel reuse a few pieces of memory in turn, each with a command buffer that was recorded for it.
+"""This module holds the ring of a kernel: entries of memory with recorded commands, which launches reuse in turn.
 
 A slot is the argument block, the tail that the module wants behind it, and the groups of each entry. The command buffer
 pushes the slot's address and dispatches each entry with the groups that the slot names, so it is recorded once for all
@@ -24,12 +24,12 @@ _ALIGN = 64
 
 
 def round_up(size: int, to: int) -> int:
-    """Return the next multiple of `to`."""
+    """Return `size` rounded up to a multiple of `to`."""
     return -(-size // to) * to
 
 
 class Ring:
-    """Represent the memory of several launches of one kernel, which reuse its entries in turn.
+    """Represent the ring of one kernel, whose entries hold the argument blocks of launches in turn.
 
     Attributes:
         queue: queue to which the slots are submitted
@@ -66,7 +66,7 @@ class Ring:
             self._buffers = vk.vkAllocateCommandBuffers(device.handle, info)
 
     def _prepare(self, number: int, at: int, size: int, tail: bytes, entries: int) -> None:
-        """Write the parts of an entry of the ring that never change, and make the structure that submits it."""
+        """Write the constant parts of a ring entry, and create the Vulkan structure that submits it."""
         queue, ffi = self.queue, self.queue.device.vk.ffi
         view = self.piece.view[at:]
         view[size : size + len(tail)] = tail
@@ -106,11 +106,11 @@ class Ring:
             vk.vkEndCommandBuffer(buffer)
 
     def _mark(self, number: int, place: int) -> None:
-        """Do nothing before entry `place`, or after the last entry; `Laps` writes a time stamp."""
+        """Do nothing. A subclass, `TaskTimes`, records a time stamp before entry `place` or after the last one."""
 
     @property
     def address(self) -> int:
-        """Return the address of the words."""
+        """Return the address of the ring's control words."""
         return address_of(self.words)
 
     @property
@@ -133,5 +133,5 @@ class Ring:
 
 
 def groups_at(size: int, tail: bytes) -> int:
-    """Return where in an entry of the ring the numbers of workgroups for indirect dispatches begin, in bytes."""
+    """Return the byte offset in a ring entry of the workgroup counts for indirect dispatches."""
     return round_up(size + len(tail), 16)

@@ -1,4 +1,4 @@
-"""Place adstacks on a Vulkan device, with a row for each thread and slots interleaved.
+"""This module computes where adstacks are placed on a Vulkan device, with interleaved rows, one per thread.
 
     address of slot k = slab + offset · rows + (k · rows + row) · slot
 
@@ -30,7 +30,7 @@ WIDEST = 16
 
 
 class Slabs(Protocol):
-    """Represent a heap that can reserve memory for slabs."""
+    """Describe the interface of a heap that can reserve memory for slabs."""
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
         """Make every slab at least as large as needed, and return True if a slab grew.
@@ -42,7 +42,7 @@ class Slabs(Protocol):
 
 @dataclass
 class StackPlan:
-    """Hold the places of the adstacks of one launch.
+    """Hold the offsets and sizes of the adstacks of one launch, and the memory that they need.
 
     Attributes:
         threads: threads of each task with stacks
@@ -65,7 +65,7 @@ NONE: Mapping[int, int] = MappingProxyType({})
 
 
 def plan(layout: BlockLayout, sizes: Sizes, threads: Mapping[int, int], rooms: Mapping[int, int] = NONE) -> StackPlan:
-    """Place every stack of a kernel.
+    """Return the plan that places every adstack of a kernel in its slab.
 
     Args:
         layout: layout of the argument block
@@ -86,7 +86,7 @@ def plan(layout: BlockLayout, sizes: Sizes, threads: Mapping[int, int], rooms: M
 
 
 def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -> int:
-    """Place the stacks of a task one after another in a row of a slab, and return the bytes of the row."""
+    """Place the adstacks of a task one after another in a row of a slab, and return the bytes of the row."""
     offset, placed = 0, dict[int, int]()
     slots = {s.index: stack_capacity(s, sizes) for s in stacks}
     for stack in (s for s in stacks if slots[s.index]):
@@ -105,7 +105,7 @@ def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -
 
 
 def _list(out: StackPlan, task: int, room_at: int, room: int) -> None:
-    """Make room for the list of a task after all rows of the integer slab."""
+    """Reserve room in the integer slab, after all rows, for the iteration list of a task."""
     out.words.append((room_at, room))
     if room:
         out.lists[task] = begin = -(-out.needs.get("integer", 0) // ENTRY) * ENTRY
@@ -120,7 +120,7 @@ def reserve(
     heap: Slabs,
     rooms: Mapping[int, int] = NONE,
 ) -> tuple[StackPlan, bool]:
-    """Reserve memory for the stacks, for fewer threads where rows for all cannot be had.
+    """Reserve memory for adstacks, with fewer threads if there is not enough memory for all rows.
 
     Returns:
         The plan, and whether the heap grew.
@@ -142,10 +142,10 @@ def reserve(
 
 
 def halve_threads(threads: int) -> int:
-    """Return half of the threads of a task, in whole groups; return the same number for a single group."""
+    """Return half of a task's threads, rounded to whole workgroups, but at least one workgroup."""
     return max(LOCAL_SIZE, threads // 2 // LOCAL_SIZE * LOCAL_SIZE) if threads > LOCAL_SIZE else threads
 
 
 def slab_words(layout: BlockLayout, base: Callable[[str], int]) -> list[tuple[int, int]]:
-    """Return the addresses of the slabs, each with its place in the block."""
+    """Return (byte offset in the block, address) for each slab."""
     return [(at, base(slab)) for slab, at in layout.slabs.items()]

@@ -1,4 +1,4 @@
-"""Copy host arrays to the device for one launch, and back after it where the kernel writes.
+"""This module copies host arrays to the device for one launch, and copies written ones back after it.
 
 Arrays that share memory share it on the device too: arrays whose bytes overlap are one run, which is copied once and
 lies in one buffer, at the same alignment.
@@ -18,7 +18,7 @@ ALIGN = 64
 
 
 class StagingMemory(Protocol):
-    """Represent memory that the host sees."""
+    """Describe the interface of memory that the host can access and a launch can be given."""
 
     @property
     def view(self) -> memoryview:
@@ -27,25 +27,25 @@ class StagingMemory(Protocol):
 
     @property
     def address(self) -> int:
-        """Return the address that a launch is given for the memory."""
+        """Return the address under which a launch accesses the memory."""
         ...
 
 
 class StagingAllocator(Protocol):
-    """Represent the source of pieces: a pool of buffers, or an arena."""
+    """Describe the interface of an allocator of staging memory: a pool of buffers, or an arena."""
 
     def take(self, size: int) -> Any:
-        """Return a piece of at least `size` bytes."""
+        """Return memory of at least `size` bytes."""
         ...
 
     def give(self, piece: Any, /) -> None:
-        """Mark a piece of memory as free."""
+        """Mark memory from `take` as free."""
         ...
 
 
 @dataclass
 class StagedRange:
-    """Represent bytes begin .. end of host memory, and the memory on the device that holds a copy of them.
+    """Represent the range begin .. end of host addresses, and the device memory that holds a copy of these bytes.
 
     Attributes:
         begin: first address
@@ -58,24 +58,24 @@ class StagedRange:
     buffer: StagingMemory
 
     def on_device(self, address: int) -> int:
-        """Return the device's address of a byte of the run."""
+        """Return the device address of the copy of the byte at a host address in the range."""
         return self.buffer.address + self.begin % ALIGN + address - self.begin
 
     def copy_in(self) -> None:
-        """Copy all bytes from host to device."""
+        """Copy all bytes of the range from host to device."""
         size, at = self.end - self.begin, self.begin % ALIGN
         if size:
             self.buffer.view[at : at + size] = bytes_at(self.begin, size)
 
     def copy_out(self, address: int, size: int) -> None:
-        """Copy some bytes from device to host."""
+        """Copy `size` bytes at a host address back from the device."""
         at = self.begin % ALIGN + address - self.begin
         if size:
             bytes_at(address, size)[:] = self.buffer.view[at : at + size]
 
 
 def bytes_at(address: int, size: int) -> memoryview:
-    """Return memory of the host as bytes."""
+    """Return a memoryview of `size` bytes at a host address."""
     return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
 
 
@@ -86,7 +86,7 @@ def memory_span(array: np.ndarray) -> tuple[int, int]:
 
 
 class Staging:
-    """Hold the copies of the arrays of one launch; the constructor raises DeviceError without memory for them."""
+    """Hold device copies of the arrays of one launch. The constructor raises DeviceError if memory is short."""
 
     def __init__(self, pool: StagingAllocator, arrays: Mapping[str, np.ndarray]) -> None:
         self.pool = pool
@@ -115,7 +115,7 @@ class Staging:
         self._run(at, size).copy_out(at, size)
 
     def _run(self, at: int, size: int) -> StagedRange:
-        """Return the run that holds an array."""
+        """Return the staged range that contains an array."""
         return next(run for run in self.runs if run.begin <= at and at + size <= run.end)
 
     def release(self) -> None:
@@ -126,7 +126,7 @@ class Staging:
 
 
 def merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return begin and end of each run, from sorted spans of address and size.
+    """Return (begin, end) of each range that sorted (address, size) spans form when overlapping ones are merged.
 
     Spans that touch without overlapping stay apart.
     """

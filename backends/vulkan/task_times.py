@@ -1,4 +1,4 @@
-"""Measure how long each task of a launch takes, by time stamps between the dispatches.
+"""This module measures the time of each task of a launch, by time stamps between the dispatches.
 
 A profile launches through a ring of its own, whose command buffers write a stamp before each entry and behind the last.
 So other launches pay nothing.
@@ -17,7 +17,7 @@ from .ring import SLOTS, Ring
 
 
 class TaskTimes(Ring):
-    """Represent a ring that takes times."""
+    """Represent a ring whose command buffers write time stamps around each entry point."""
 
     def __init__(
         self, queue: Queue, layout: Any, pipelines: Sequence[Any], size: int, tail: bytes, tasks: Sequence[int]
@@ -42,7 +42,7 @@ class TaskTimes(Ring):
         return self.words[R_NEXT]
 
     def by_task(self, number: int, count: int) -> list[float]:
-        """Return the seconds of each of `count` tasks in the last launch that used an entry of the ring, which is over.
+        """Return the seconds of each of `count` tasks in the last, finished launch of a ring entry.
 
         Raises:
             DeviceError: if the driver does not give the time stamps
@@ -57,7 +57,7 @@ class TaskTimes(Ring):
         return found
 
     def _read(self, number: int) -> list[int]:
-        """Return the time stamps of an entry of the ring, without bits that the device does not count."""
+        """Return the time stamps of a ring entry, masked to the bits that the device supplies."""
         device, vk = self.queue.device, self.queue.device.vk
         count, content = self._stamps, vk.ffi.new("uint64_t[]", self._stamps)
         flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
@@ -70,17 +70,17 @@ class TaskTimes(Ring):
         return [stamp & ((1 << bits) - 1) for stamp in content]
 
     def release(self) -> None:
-        """Release the ring and its time stamps."""
+        """Free the ring's memory, command buffers and time stamps."""
         super().release()
         self.queue.device.vk.vkDestroyQueryPool(self.queue.device.handle, self._pool, None)
 
 
 def valid_bits(device: VulkanDevice) -> int:
-    """Return the number of bits of a time stamp; it is 0 if the device takes none."""
+    """Return the number of valid bits of the device's time stamps, 0 if it has none."""
     families = device.vk.vkGetPhysicalDeviceQueueFamilyProperties(device.card.handle)
     return int(families[device.family].timestampValidBits)
 
 
 def tick(device: VulkanDevice) -> float:
-    """Return the seconds between two successive values of a time stamp."""
+    """Return the seconds of one unit of the device's time stamps."""
     return float(device.vk.vkGetPhysicalDeviceProperties(device.card.handle).limits.timestampPeriod) * 1e-9

@@ -1,4 +1,4 @@
-"""Place the arrays of one launch in one buffer, of which each storage buffer of a shader is shown a window.
+"""This module copies the arrays of one launch to one buffer, and computes each storage buffer's window of it.
 
 Every run of bytes that arrays share is copied once (staging.py). All runs of a launch lie in one buffer, those of one
 binding side by side. A window begins where the device lets a storage buffer begin, and holds all arrays of its binding.
@@ -22,7 +22,7 @@ WORD = 8
 
 @dataclass(frozen=True)
 class BufferWindow:
-    """Represent the bytes of a buffer that a storage buffer of a shader shows.
+    """Represent a range of a buffer that one storage buffer binding of a shader accesses.
 
     Attributes:
         buffer: the buffer
@@ -37,7 +37,7 @@ class BufferWindow:
 
 @dataclass(frozen=True)
 class _WindowRange:
-    """Represent bytes begin .. end of host memory, and the place of their copy in the buffer."""
+    """Represent the range begin .. end of host addresses, and the offset of its copy in the buffer."""
 
     begin: int
     end: int
@@ -45,7 +45,7 @@ class _WindowRange:
 
 
 class Windows:
-    """Hold the copies of the arrays of one launch, and the windows of the bindings.
+    """Hold the buffer with copies of the arrays of one launch, and the window of each binding.
 
     The constructor raises DeviceError if a window or the buffer is too large.
 
@@ -69,7 +69,7 @@ class Windows:
         self.windows = {binding: BufferWindow(self.buffer, low, high - low) for binding, (low, high) in found.items()}
 
     def _placed(self) -> tuple[list[_WindowRange], int]:
-        """Return the runs, in order of the first binding that shows each of them, and the bytes of all runs."""
+        """Return the host ranges with their offsets in the buffer, grouped by binding, and the buffer's size."""
         first: dict[tuple[int, int], int] = {}
         spans = {name: memory_span(array) for name, array in self.arrays.items()}
         runs = merge_spans(sorted(spans.values()))
@@ -84,7 +84,7 @@ class Windows:
         return out, used + ALIGN
 
     def _spans(self) -> dict[int, tuple[int, int]]:
-        """Return begin and end of each window, by binding."""
+        """Return (begin, end) of each binding's window in the buffer."""
         out: dict[int, tuple[int, int]] = {}
         for name, array in self.arrays.items():
             binding, (low, high) = self.bindings[name], out.get(self.bindings[name], (1 << 63, 0))
@@ -94,7 +94,7 @@ class Windows:
         return out
 
     def _beyond(self, binding: int, size: int) -> str:
-        """Return the error message for a window larger than a shader can address."""
+        """Return the error message for a window that is larger than a shader can address."""
         names = [name for name in self.arrays if self.bindings[name] == binding]
         owner = f"array {names[0]} takes" if len(names) == 1 else f"arrays {', '.join(names)} take, in one buffer,"
         return (
@@ -109,7 +109,7 @@ class Windows:
         return run.at + at - run.begin
 
     def address(self, name: str) -> int:
-        """Return the offset of an array in its window."""
+        """Return the offset of an array from the start of its window."""
         return self.place(name) - self.windows[self.bindings[name]].offset
 
     def copy_in(self) -> None:

@@ -1,4 +1,4 @@
-"""Find the values, locals and arrays of a kernel through which a derivative flows.
+"""This module finds the values, locals and arrays of a kernel that are active.
 
 A value is varied if it depends on an input that has a gradient. It is useful if an output that has a gradient depends
 on it. It is active if it is both. The two sets are fixed points over the whole kernel, with one entry for each value,
@@ -28,7 +28,7 @@ The kinds are "local", "array", "stack" (the primals of an adstack) and "adjoint
 
 @dataclass(frozen=True)
 class Activity:
-    """Represent everything in one kernel that is active.
+    """Hold the active values, locals and arrays of one kernel.
 
     Attributes:
         values: Active values.
@@ -46,7 +46,7 @@ class Activity:
 
 
 def find_activity(kernel: Kernel) -> Activity:
-    """Find everything that is active in a kernel of stage structured."""
+    """Return the active values, locals and arrays of a kernel of stage structured."""
     roots = {("array", a) for a, t in kernel.array_types().items() if t.grad and t.dtype.is_real}
     carriers = roots | {("array", t.name) for t in kernel.temps}
     edges = [e for stmt in walk_kernel(kernel) for e in flow(stmt) if all(_carries(end, carriers) for end in e)]
@@ -61,7 +61,7 @@ def find_activity(kernel: Kernel) -> Activity:
 
 
 def reached_from(kernel: Kernel, sources: set[tuple[str, str]]) -> set[Thing]:
-    """Return everything that depends on the arrays in `sources`.
+    """Return all values, locals and arrays to which derivatives flow from the arrays in `sources`.
 
     A derivative ends at a store to an array that is neither one of these arrays nor a temporary.
     """
@@ -71,7 +71,7 @@ def reached_from(kernel: Kernel, sources: set[tuple[str, str]]) -> set[Thing]:
 
 
 def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
-    """Return the arrays with an adjoint on which the values that a kernel writes to `array` depend.
+    """Return the arrays with a gradient on which the values that a kernel writes to `array` depend.
 
     The result may contain `array` itself. The content that an atomic adds to does not count, because the kernel leaves
     it in the array. The kernel may be of any stage.
@@ -85,12 +85,12 @@ def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
 
 
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
-    """Return False if this is an array that carries no derivative: a derivative ends at a store to this array."""
+    """Return False if `thing` is an array that is not among `carriers`, so that a derivative ends at a store to it."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 
 def _closure(roots: Iterable[Thing], edges: list[tuple[Thing, Thing]]) -> set[Thing]:
-    """Return the roots and everything that the edges lead to from them."""
+    """Return the roots and all nodes that can be reached from them along the edges."""
     successors: dict[Thing, list[Thing]] = {}
     for a, b in edges:
         successors.setdefault(a, []).append(b)
@@ -110,7 +110,7 @@ def _real(*types: Scalar) -> bool:
 
 
 def flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
-    """Return the pairs (from, to) along which derivatives flow through a statement, without its nested blocks."""
+    """Return the (source, target) pairs along which derivatives flow through a statement, without nested blocks."""
     if isinstance(stmt, n.Op):
         rules = VJP[stmt.op]
         return [(a, stmt.result) for a, rule in zip(stmt.args, rules) if rule and _real(a.type, stmt.result.type)]
@@ -131,7 +131,7 @@ def flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
 
 
 def _stack_flow(stmt: Stmt) -> list[tuple[Thing, Thing]]:
-    """Return the pairs (from, to) of a statement that accesses an adstack."""
+    """Return the (source, target) pairs along which derivatives flow through an access to an adstack."""
     if isinstance(stmt, (n.StackPush, n.StackAccumulate)) and _real(stmt.value.type):
         return [(stmt.value, ("stack" if isinstance(stmt, n.StackPush) else "adjoint", stmt.stack))]
     if isinstance(stmt, STACK_READS) and _real(stmt.result.type):

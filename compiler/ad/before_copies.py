@@ -1,4 +1,4 @@
-"""Let a grad kernel read arrays that its kernel overwrites, from copies of the state before the launch.
+"""This module makes a grad kernel read arrays that its kernel overwrites from copies made before the launch.
 
     y[i] = 2 x[i];  x[i] = exp(x[i])        forward sweep:  %1 = load x.before[i]; %2 = exp %1; store x.before[i], %2
 
@@ -33,7 +33,7 @@ SUFFIX = ".before"
 
 @dataclass(frozen=True)
 class BeforeCopies:
-    """Name the copies of the state before the launch that a grad kernel reads.
+    """Hold the names of the copies, taken before the launch, that each task of a grad kernel reads.
 
     Attributes:
         tasks: For each task of the kernel, the name of the copy of each array. It is empty if there are no copies.
@@ -44,17 +44,17 @@ class BeforeCopies:
     prelude: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, task: int) -> Mapping[str, str]:
-        """Return the name of the copy of each array that one task reads."""
+        """Return the name of the copy of each array, for the accesses of task `task`."""
         return self.tasks[task] if self.tasks else {}
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the array that each copy was taken from, by the name of the copy."""
+        """Return a mapping from the name of each copy to the array that was copied."""
         return {copy: array for found in (*self.tasks, self.prelude) for array, copy in found.items()}
 
 
 def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
-    """Name copies for the tasks that read the given arrays.
+    """Return names of copies for the tasks that read the given arrays.
 
     The copy of x for the first task that reads x is named `x.before`. The copies for later tasks are named `x.before2`
     and so on.
@@ -70,7 +70,7 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
-    """Add to `read` those of `arrays` that the given tasks read to compute the elements of the arrays in `read`.
+    """Return `read` together with the arrays that earlier tasks read to compute the elements of these arrays.
 
     These earlier tasks run on the copies, so the copies must hold what they read too.
     """
@@ -104,12 +104,12 @@ def params(kernel: Kernel, copies: BeforeCopies) -> tuple[Param, ...]:
 
 
 def redirect_to_copies(block: Block, copies: Mapping[str, str]) -> Block:
-    """Return the block with all accesses to the arrays in `copies` turned to their copies."""
+    """Return the block with all accesses to the arrays in `copies` redirected to their copies."""
     return tuple(turned(stmt, copies) for stmt in block) if copies else block
 
 
 def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
-    """Return the statement, with its nested blocks, turned to the copies."""
+    """Return the statement, with its nested blocks, with array accesses redirected to the copies."""
     stmt = map_blocks(stmt, lambda inner: redirect_to_copies(inner, copies))
     if isinstance(stmt, ACCESSES) and stmt.array in copies:
         return replace_fields(stmt, array=copies[stmt.array])
@@ -117,10 +117,10 @@ def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
 
 
 class RemovableRisks:
-    """Represent the set of risks that copies of the state before the launch remove."""
+    """Represent the set of loads at risk that are safe on copies made before the launch."""
 
     def __init__(self, kernel: Kernel, own: Iterable[Collection[str]]) -> None:
-        """Analyze which arrays a repetition of each task may leave in another state.
+        """Find the arrays whose contents may differ if the tasks are repeated in another order of iterations.
 
         Args:
             kernel: The kernel of stage structured that the copies are for.
@@ -137,11 +137,11 @@ class RemovableRisks:
         return isinstance(risk, Risk) and self._is_cured(risk)
 
     def _is_cured(self, risk: Risk) -> bool:
-        """Return True if the load of this risk finds on a copy what it found in the kernel."""
+        """Return True if the load at risk reads the same value from a copy as the kernel read from the array."""
         task = self._returned.get(risk.load.result)
         shared = task is not None and risk.load.array not in self._own[task]
         return not risk.distance and not shared and risk.load.array in self._params and not self._is_unordered(risk)
 
     def _is_unordered(self, risk: Risk) -> bool:
-        """Return True if a repetition of the tasks up to the load, in another order, may change what it reads."""
+        """Return True if repeating the tasks up to the load in another iteration order may change the loaded value."""
         return any(risk.load.array in arrays for arrays in self._unordered[: risk.pairs[0].task + 1])

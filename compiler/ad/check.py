@@ -1,4 +1,4 @@
-"""Refuse kernels that reverse mode cannot differentiate, with the line, the reason and a cure for each.
+"""This module raises the errors for kernels that reverse mode cannot differentiate, with line, reason and cure.
 
 These checks make sure that a gradient is never silently wrong.
 """
@@ -29,14 +29,14 @@ OTHER_WAYS = {
 
 
 def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> None:
-    """Raise NotDifferentiable if a kernel of stage structured holds what no transformation can differentiate."""
+    """Raise NotDifferentiable for accesses to `x.grad` and for atomics that reverse mode cannot differentiate."""
     wrong = [*_adjoint_clashes(kernel), *_atomics(kernel, activity, risks)]
     if wrong:
         raise NotDifferentiable(wrong)
 
 
 class StateOverwritten(NotDifferentiable):
-    """This error says that a gradient reads elements that its kernel overwrites.
+    """Signal that a gradient would read elements that its kernel has overwritten.
 
     Attributes:
         found: Each load at risk that the gradient reads, with the diagnostic for it.
@@ -55,7 +55,9 @@ def check_state(
     cured: Container[Risk],
     taped: bool,
 ) -> list[MarkedPair]:
-    """Return the pairs that marks must clear. Raise StateOverwritten if `grad` reads what `forward` overwrites.
+    """Return the pairs of accesses that marks must check at run time.
+
+    Raise StateOverwritten if `grad` surely reads an element that `forward` overwrites.
 
     Args:
         grad: The grad kernel after removal of dead code.
@@ -87,14 +89,14 @@ def check_state(
 
 
 def _fatal(risk: Risk, taped: bool) -> RiskPair | None:
-    """Return the first pair of a load that marks cannot clear or that copies handle better, or None."""
+    """Return the first access pair of a load that marks cannot check or for which copies are better, or None."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 
 def find_dependences(
     kernel: Kernel, activity: Activity, risks: RiskAnalysis, at_risk: Mapping[Value, Risk]
 ) -> list[MarkedPair]:
-    """Return the pairs by which iterations of a parallel loop may exchange values that carry a gradient.
+    """Return access pairs by which iterations may exchange values with a gradient, to be checked at run time.
 
     The launch must clear these pairs, even if the gradient does not need the values: the order of iterations decides
     what was read.
@@ -119,7 +121,7 @@ def find_dependences(
 
 
 def refuse_claims(kernel: Kernel, claims: list[MarkedPair]) -> NotDifferentiable:
-    """Return the error for claims that no marks can clear because the indices are overwritten too.
+    """Return the error for access pairs that marks cannot check because their indices are overwritten too.
 
     Where a copy handles writes of the same iteration, the message speaks of other iterations only.
     """
@@ -128,7 +130,7 @@ def refuse_claims(kernel: Kernel, claims: list[MarkedPair]) -> NotDifferentiable
 
 
 def _overwritten(kernel: Kernel, pair: RiskPair, returned: bool) -> Diagnostic:
-    """Return the diagnostic that says which write replaces the element of the pair, and why this matters."""
+    """Return the diagnostic that names the write which replaces the element of an access pair, and the reason."""
     where = kernel.span(pair.write.loc)
     place = f" (line {where.line})" if where else ""
     name = pair.access.array.lstrip("$")
@@ -158,7 +160,7 @@ def _overwritten(kernel: Kernel, pair: RiskPair, returned: bool) -> Diagnostic:
 
 
 def _other(distance: tuple[int, ...]) -> str:
-    """Return the text that names the iteration at this distance from iteration i, by its index or indices."""
+    """Return a text such as "i + 2" that names the iteration at this distance from iteration i."""
     if len(distance) == 1:
         return f"i {'-' if distance[0] < 0 else '+'} {abs(distance[0])}"
     return f"i + {distance}"
@@ -181,7 +183,7 @@ def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:
 
 
 def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each atomic whose derivative needs values that are gone or an order that is unknown."""
+    """Yield a diagnostic for each atomic whose derivative needs overwritten values or an unknown order."""
     used = used_values(walk_kernel(kernel))
     for t, task in enumerate(kernel.tasks):
         for stmt in walk_task(task):
@@ -207,7 +209,7 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
 
 
 def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, access: str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if the statement `other` changes the result of an extreme or uses it before it is final.
+    """Yield a diagnostic if `other` changes the result of an atomic min or max, or reads it before it is final.
 
     The winner of an extreme is the iteration that holds the final value. Where this value is changed, or was used
     before, nobody can tell the winner from memory.

@@ -1,4 +1,7 @@
-"""Turn the conflicts that a marking kernel has found, rows of the array `$conflicts`, into located diagnostics."""
+"""This module converts the conflicts that a marking kernel has found to located diagnostics.
+
+They are rows of the array `$conflicts`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ SHIFT = 1 << 40
 
 @dataclass(frozen=True)
 class ConflictRow:
-    """Represent one row of `$conflicts`: a read of `array` at `span` that is compared with marks.
+    """Represent the source location and the array of a read whose conflicts are one row of `$conflicts`.
 
     Attributes:
         array: Name of the array that is read.
@@ -39,7 +42,7 @@ class ConflictRow:
 
 
 def size_diagnostic(read: ConflictRow, what: str) -> Diagnostic:
-    """Return the diagnostic for a number that does not fit into a mark."""
+    """Return the diagnostic for an array, loop or iteration that is too large for a mark."""
     return Diagnostic(
         f"{what}, which is more than can be looked at before the launch: whether iterations meet at elements of"
         f" {read.array} is not known",
@@ -49,7 +52,7 @@ def size_diagnostic(read: ConflictRow, what: str) -> Diagnostic:
 
 
 def describe(read: ConflictRow, row: list[int], marks: Any) -> Diagnostic:
-    """Describe one row of `$conflicts`: two iterations at one element, or an element overwritten after it was read."""
+    """Return the diagnostic for one row of `$conflicts`: two iterations that access one element, or a lost value."""
     conflict = row[0] - (FIRST - 1 if row[0] > FIRST else 0)
     where = FIRST - conflict
     mine, flat = where >> BITS, where & ((1 << BITS) - 1)

@@ -1,4 +1,4 @@
-"""Copy tasks so that they keep what control flow and indices need, and the stores to some arrays alone.
+"""This module copies tasks with control flow and index computations, but only with stores to chosen arrays.
 
 The copies have values and locals of their own, because each is defined once in a kernel. Risks follow the copies.
 """
@@ -17,7 +17,7 @@ from .risk import Risk
 
 
 class Copier:
-    """Copy tasks without their effects, except for the stores to some arrays.
+    """Copy tasks without their effects, except for the stores to the given arrays.
 
     Attributes:
         next_id: First id of a value that is free.
@@ -49,7 +49,7 @@ class Copier:
         return made
 
     def fresh(self, value: Value) -> Value:
-        """Define the copy of a value and return it."""
+        """Create the value that stands for `value` in the copy, and return it."""
         self.names[value] = Value(self.next_id, value.type)
         self.next_id += 1
         return self.names[value]
@@ -59,13 +59,13 @@ class Copier:
         return tuple(self.stmt(s) for s in block if self._stays(s))
 
     def _stays(self, stmt: Stmt) -> bool:
-        """Return False if a copy leaves the statement out."""
+        """Return False if the copy omits the statement: an assert, a print, or a store to an array not chosen."""
         if isinstance(stmt, (n.Assert, n.Print)):
             return False
         return not isinstance(stmt, n.Store) or stmt.array in self.stored
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        """Return the copy of a statement that stays."""
+        """Return the copy of one statement, with new values for its results."""
         changes: dict[str, Any] = {}
         for name in ("result", "index", "trips"):
             value = getattr(stmt, name, None)
@@ -86,7 +86,7 @@ class Copier:
         return self._operands(replace(map_blocks(stmt, self.block), **changes))
 
     def renamed(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the operands under the names that they have in the copy."""
+        """Return the values that stand for the given operands in the copy."""
         return tuple(self.names.get(v, v) for v in values)
 
     def _operands(self, stmt: Stmt) -> Stmt:

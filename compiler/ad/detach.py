@@ -1,4 +1,4 @@
-"""Turn a kernel into a constant, whose gradient only ends the adjoints of the elements that the kernel overwrites.
+"""This module turns a kernel into a constant for a tape, whose gradient only zeroes overwritten adjoints.
 
     %3 = load x[i]      →      %9 = load x[i];  %3 = bit_cast %9
 
@@ -22,7 +22,9 @@ from ..passes.rewrite import Rewriter
 
 
 def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """Return a kernel of stage source that is constant to a tape and ends the adjoints of the named arrays.
+    """Return a kernel whose gradient only ends the adjoints of elements that it overwrites in the named arrays.
+
+    The kernel is of stage source and a constant to a tape.
 
     Args:
         kernel: A kernel of stage source.
@@ -34,7 +36,7 @@ def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
 
 
 def detach_loads(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """Return the kernel, of any stage, with constants in place of what it reads from the named real arrays."""
+    """Return the kernel, of any stage, in which the values read from the named real arrays have no derivative."""
     return _Detacher(kernel, frozenset(names)).run()
 
 
@@ -51,7 +53,7 @@ def overwritten_arrays(kernel: Kernel) -> frozenset[str]:
 
 
 def _with_adjoint(param: Param, has: bool) -> Param:
-    """Return the parameter with or without a gradient if it is an array, and unchanged otherwise."""
+    """Return an array parameter with its gradient switched on or off. Other parameters are returned unchanged."""
     return replace(param, type=replace(param.type, grad=has)) if isinstance(param.type, ArrayType) else param
 
 
@@ -65,7 +67,7 @@ class _Detacher(Rewriter):
         self.wanted = wanted
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        """Return the read under a new name and the bit_cast of it, if the array is one of the given arrays."""
+        """Return a read of a given array followed by a bit_cast of its result, or None for other statements."""
         assert isinstance(stmt, ARRAY_READS)
         if stmt.array not in self.wanted:
             return None

@@ -19,7 +19,7 @@ from .risk import Risk
 
 @dataclass(frozen=True)
 class History:
-    """Describe one adstack of a grad kernel.
+    """Describe one adstack of a grad kernel: its variable, source location, reader and reason.
 
     Attributes:
         stack: Name of the adstack.
@@ -59,7 +59,7 @@ class TaskHistory:
 
 @with_stack_room
 def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[TaskHistory]:
-    """Return what the gradient of a kernel saves, keeps and recomputes, for each task.
+    """Return a description of the values that the gradient of a kernel saves, keeps and recomputes, per task.
 
     Args:
         prepared: The kernel in the form that reverse mode takes.
@@ -82,14 +82,14 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
 
 
 def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
-    """Describe the adstack of a variable under the classic lowering."""
+    """Return the description of the adstack on which the classic lowering keeps a variable."""
     reason = "the classic lowering keeps primal and adjoint of each version of an active variable"
     span, variable = kernel.span(stack.loc), stack.variable or ""
     return History(stack.stack, variable, stack.dtype.name, span, "its own reverse", reason)
 
 
 def _described(stmt: n.Stmt) -> str:
-    """Return a description of a value that has no name in the program."""
+    """Return a description, for messages, of a value that has no name in the program."""
     if isinstance(stmt, LOOPS):
         return "trip count"
     return f"result of '{stmt.op}'" if isinstance(stmt, n.Op) else "intermediate value"
@@ -105,7 +105,7 @@ class _Explainer:
         self.structure = plan.sources.structure
 
     def tell(self, alloca: StackAlloca, value: Value) -> History:
-        """Return the description of the adstack that saves a value."""
+        """Return the description of the adstack that saves `value`."""
         stmt, reader = self.structure.made[value], self.plan.reader[value]
         by = f"{reader.role}{self._line(reader.stmt)}"
         if reader.value != value:
@@ -114,12 +114,12 @@ class _Explainer:
         return History(alloca.stack, variable, value.type.name, span, by, self._reason(value, variable))
 
     def _line(self, stmt: n.Stmt) -> str:
-        """Return the line of a statement as text in brackets, or nothing if the line is not known."""
+        """Return the source line of a statement as text in brackets, or "" if it is not known."""
         span = self.kernel.span(stmt.loc)
         return f" (line {span.line})" if span else ""
 
     def _reason(self, value: Value, variable: str) -> str:
-        """Return the reason why a value is saved, as a sentence without its end."""
+        """Return the reason for which a value is saved, as a sentence without a full stop."""
         stmt = self.structure.made[value]
         if isinstance(stmt, n.Get):
             return self._merged(stmt)
@@ -141,7 +141,7 @@ class _Explainer:
         return "saving it costs less than computing it again, or than saving what it is computed from"
 
     def _merged(self, stmt: n.Get) -> str:
-        """Return what makes the read of a variable a version of its own: the loop or branch that wrote the variable."""
+        """Return a text that names the loop or branch which decides the value of a variable at a read."""
         home = self.structure.homes[stmt.result]
         if home and self._writes(self.structure.blocks[home], stmt.var) and self._is_loop(home):
             return f"the loop{self._line(self.structure.holder(home))} changes it in every iteration"

@@ -1,4 +1,4 @@
-"""Build the forward sweep of a grad task: the body of the task without its effects, which pushes saved values.
+"""This module builds the forward sweep of a grad task: the task's body without effects, with pushes of saved values.
 
 Stores, prints and asserts are left out, because the kernel itself did them. A saved value is pushed after its
 definition or at the head of the branch that reads it. A kept value that is defined inside a branch is put in a local of
@@ -20,17 +20,17 @@ from .structure import BlockPath, Structure, inner_blocks, is_set_at_once
 
 
 def stack_name(prefix: str, thing: Value | str) -> str:
-    """Return the name of the adstack of a saved value, or of an active local under the classic lowering."""
+    """Return the name of the adstack for a saved value, or for an active local under the classic lowering."""
     return f"{prefix}.of.{thing}" if isinstance(thing, str) else f"{prefix}.s{thing.id}"
 
 
 def overwritten_stack(prefix: str, path: BlockPath, position: int) -> str:
-    """Return the name of the adstack that saves the elements replaced by one write to a local array."""
+    """Return the name of the adstack for the elements that one write to a local array overwrites."""
     return f"{prefix}.w" + "".join(f"{at}{name[0]}" for at, name in path) + str(position)
 
 
 def defined_here(stmt: Stmt) -> tuple[Value, ...]:
-    """Return the results that are visible in the block of the statement. The index of a loop is not one of them."""
+    """Return the results of a statement that later statements of its block may use, so not the index of a loop."""
     found = [getattr(stmt, "result", None), getattr(stmt, "trips", None)]
     return tuple(v for v in found if v is not None)
 
@@ -84,17 +84,17 @@ class ForwardSweep:
         return tuple(out)
 
     def _push(self, value: Value) -> Stmt:
-        """Return the statement that saves a value."""
+        """Return the statement that pushes a value to its adstack."""
         return n.StackPush(stack_name(self.prefix, value), value, loc=self.structure.made[value].loc)
 
     def _push_overwritten(self, stmt: n.SetElement, path: BlockPath, position: int) -> Iterator[Stmt]:
-        """Yield the statements that save the element which a write replaces."""
+        """Yield the statements that save the element of a local array before a write replaces it."""
         old = self.b.fresh(stmt.value.type)
         yield n.GetElement(old, stmt.var, stmt.index, loc=stmt.loc)
         yield n.StackPush(overwritten_stack(self.prefix, path, position), old, loc=stmt.loc)
 
     def _statement(self, stmt: Stmt, path: BlockPath, position: int) -> Iterator[Stmt]:
-        """Yield the statements that take the place of one statement."""
+        """Yield the statements of the forward sweep for one statement of the task."""
         if isinstance(stmt, ACCESSES) and stmt.array in self.copies:
             yield replace_fields(stmt, array=self.copies[stmt.array])
             return
@@ -110,7 +110,7 @@ class ForwardSweep:
             yield replace_fields(stmt, **bodies) if bodies else stmt
 
     def _on_stack(self, stmt: n.Local | n.Get | n.Set, path: BlockPath, position: int) -> Iterator[Stmt]:
-        """Yield the statements for a declaration, read or write of a local that lives on an adstack."""
+        """Yield the statements for a declaration, read or write of a local that is kept on an adstack."""
         stack = stack_name(self.prefix, stmt.var)
         if isinstance(stmt, n.Get):
             yield from self._top(stmt, stack)
@@ -122,7 +122,7 @@ class ForwardSweep:
             yield n.StackPush(stack, zero, loc=stmt.loc)
 
     def _top(self, stmt: n.Get, stack: str) -> Iterator[Stmt]:
-        """Yield the read of the primal of a slot. A slot has the type of its adjoint, so a cast may follow."""
+        """Yield the statements that read the top of an adstack as the result of `stmt`, with a cast if types differ."""
         kept = adjoint_type(stmt.result.type)
         top = stmt.result if kept == stmt.result.type else self.b.fresh(kept)
         yield n.StackTop(top, stack, loc=stmt.loc)
@@ -130,7 +130,7 @@ class ForwardSweep:
             yield n.Cast(stmt.result, top, loc=stmt.loc)
 
     def _push_version(self, stmt: n.Set, stack: str) -> Iterator[Stmt]:
-        """Yield the push of a new version of a local, with a cast to the type of its adjoint where this differs."""
+        """Yield the push of a new version of a local, with a cast to the type of its adjoint if types differ."""
         kept = adjoint_type(stmt.value.type)
         value = stmt.value if kept == stmt.value.type else self.b.fresh(kept)
         if value != stmt.value:

@@ -1,4 +1,4 @@
-"""Make the grad kernel of a kernel, in a sequence of named steps.
+"""This module makes the grad kernel of a kernel, in a sequence of named steps.
 
 The grad kernel runs with memory as the kernel left it. Its first tasks compute the temporaries of the kernel again,
 because these live for one launch only. Then follows one task for each task of the kernel, last to first, with the
@@ -34,7 +34,7 @@ from .structure import Structure
 
 
 def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, MarkingKernel | None]:
-    """Return the grad kernel of a kernel, and the marking kernel that decides whether the gradient is right.
+    """Return the grad kernel of a kernel, and the marking kernel that checks before a launch if it is valid.
 
     Adjoint arrays hold the cotangents of the final content before the grad kernel runs, and of the initial content
     after it ran. The gradient is right if a launch of the marking kernel finds no conflict.
@@ -62,7 +62,7 @@ def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[K
 def reverse_taped(
     kernel: Kernel, lowering: str = "", stated: bool = False
 ) -> tuple[Kernel, dict[str, str], MarkingKernel | None]:
-    """Return what `reverse` returns for a launch under a tape, which can supply the state before the launch.
+    """Return grad kernel, copies and marking kernel for a tape, which can supply arrays as of before the launch.
 
     Args:
         kernel: A kernel of stage structured with versions rewritten and loops numbered.
@@ -93,7 +93,7 @@ def reverse_taped(
 
 
 class _ReverseAnalysis:
-    """Represent the analysis of one kernel, from which several grad kernels can be made.
+    """Hold the analysis of one kernel, from which several grad kernels can be made.
 
     Attributes:
         kernel: The kernel.
@@ -127,7 +127,7 @@ class _ReverseAnalysis:
         self.copies = BeforeCopies()
 
     def run(self, before: frozenset[str]) -> Kernel:
-        """Return the grad kernel that reads copies of the arrays in `before`.
+        """Return the grad kernel that reads the arrays in `before` from copies made before the launch.
 
         Raises:
             StateOverwritten: The grad kernel reads elements that the kernel overwrites.
@@ -142,7 +142,7 @@ class _ReverseAnalysis:
         return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
 
     def marking(self, stated: bool) -> MarkingKernel | None:
-        """Return the marking kernel for the grad kernel that was made last; None if nothing is left to decide.
+        """Return the marking kernel of the last grad kernel, or None if nothing has to be checked at run time.
 
         Raises:
             NotDifferentiable: No marking kernel can be made.
@@ -161,7 +161,7 @@ class _ReverseAnalysis:
 
 
 def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan, dict[Value, Risk]]]:
-    """Return for each task the prefix of the names made for it, its plan, and the risks of its loads.
+    """Return for each task its name prefix, its saving plan, and the risks of its loads.
 
     Raises:
         NotDifferentiable: The kernel has no gradient, as in `reverse`.
@@ -174,7 +174,7 @@ def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan
 
 
 def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
-    """Return the tasks as reverse mode takes them, and the next free id of a value.
+    """Return the structure of each task for reverse mode, and the next free id of a value.
 
     If the policy asks for it, the derivatives of operations (`slopes`) are added to the tasks.
     """
@@ -196,7 +196,10 @@ def _reverse_tasks(
     at_risk: dict[Value, Risk],
     copies: BeforeCopies,
 ) -> Kernel:
-    """Return the grad kernel without its prelude: the reverses of the tasks, last to first."""
+    """Return the grad kernel whose tasks are the reverses of the kernel's tasks, last to first.
+
+    The prelude is not included.
+    """
     tasks: list[Task] = []
     for t, task in reversed(list(enumerate(kernel.tasks))):
         structure, own = structures[t], copies.of(t)
@@ -217,13 +220,13 @@ def _reverse_tasks(
 
 
 def _first_span(kernel: Kernel) -> Span | None:
-    """Return the first place in the source that the kernel knows, or None."""
+    """Return the first source location that the kernel knows, or None."""
     spans = [s for s in kernel.locations if s is not None]
     return spans[0] if spans else None
 
 
 def _grad_kernel(kernel: Kernel, activity: Activity, tasks: tuple[Task, ...], copies: BeforeCopies) -> Kernel:
-    """Return the grad kernel with these tasks, and with its parameters and temporaries."""
+    """Return the grad kernel with the given tasks and with the parameters and temporaries that it needs."""
     return replace(
         kernel,
         name=f"{kernel.name}.grad",
@@ -244,7 +247,7 @@ def writes_any(task: Task, arrays: Collection[str]) -> bool:
 
 
 def _prefix(kernel: Kernel, t: int) -> str:
-    """Return the text that all names made for task t begin with. No local of the kernel begins with it."""
+    """Return the prefix of all names that reverse mode makes for task `t`. No local of the kernel has it."""
     names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
     prefix = f"t{t}"
     while any(name.startswith(f"{prefix}.") for name in names):

@@ -1,4 +1,4 @@
-"""Find integers that a loop changes in equal steps, so that they follow from the number of the iteration.
+"""This module finds integers that a loop changes by equal steps, which follow from the iteration number.
 
     set k, init                                  t = init + iteration * c
     while .. { t = get k; ..; set k, t + c }
@@ -23,7 +23,7 @@ from .structure import BlockPath, Structure, inner_blocks
 
 @dataclass(frozen=True)
 class InductionVariable:
-    """Represent a value of the form init + sign * times * step.
+    """Represent an integer of a loop that equals init + sign * times * step.
 
     Attributes:
         loop: The body of the loop that changes the counter.
@@ -42,7 +42,7 @@ class InductionVariable:
     times: Value | None = None
 
     def inputs(self, structure: Structure) -> tuple[Value, ...]:
-        """Return the values that the counter is computed from."""
+        """Return the values from which the induction variable is computed."""
         holder = structure.holder(self.loop)
         begin = (holder.begin,) if self.times is None and isinstance(holder, n.For) and not holder.stop else ()
         found = (self.init, self.step, self.times, *begin)
@@ -50,7 +50,7 @@ class InductionVariable:
 
 
 def find_counters(structure: Structure) -> dict[Value, InductionVariable]:
-    """Return the counters of a task, by the result of the `get` that reads the counter.
+    """Return the induction variables of a task, each under the result of the `get` that reads it.
 
     The `get` stands at the head of a loop body or after the loop.
     """
@@ -65,7 +65,7 @@ def find_counters(structure: Structure) -> dict[Value, InductionVariable]:
 
 
 def _enter(structure: Structure, path: BlockPath, loop: n.For | n.While, found: dict[Value, InductionVariable]) -> None:
-    """Add to `found` the counters that one loop changes."""
+    """Add to `found` the induction variables of one loop."""
     heads = [s for s in structure.blocks[path] if isinstance(s, n.Get) and s.result.type.is_int]
     sets = _sets(path, structure.blocks[path]) if heads else []
     if isinstance(loop, n.While):
@@ -91,7 +91,7 @@ def _enter(structure: Structure, path: BlockPath, loop: n.For | n.While, found: 
 
 
 def _sets(path: BlockPath, block: Block) -> list[tuple[n.Set, BlockPath, int]]:
-    """Return all sets inside a block, each with its block and position."""
+    """Return all `set` statements inside a block, each with its block and position."""
     found = []
     for position, stmt in enumerate(block):
         if isinstance(stmt, n.Set):
@@ -102,7 +102,7 @@ def _sets(path: BlockPath, block: Block) -> list[tuple[n.Set, BlockPath, int]]:
 
 
 def _step(structure: Structure, path: BlockPath, head: Value, value: Value) -> tuple[Value, int] | None:
-    """Return (c, sign) if `value` is head + c or head - c, with c from outside the loop or constant, and else None."""
+    """Return (c, sign) if `value` is head + c or head - c with a c that the loop does not change, else None."""
     made = structure.made.get(value)
     if not isinstance(made, n.Op) or made.op not in ("add", "sub") or head not in made.args:
         return None
@@ -121,7 +121,7 @@ def _is_constant(structure: Structure, value: Value) -> bool:
 
 
 def _runs_before_each_next(structure: Structure, path: BlockPath, at: BlockPath, stop: str | None) -> bool:
-    """Return True if each iteration that another one follows executes block `at`: other arms on the way end the loop.
+    """Return True if each iteration but the last executes block `at`, because the other branches end the loop.
 
     Args:
         structure: The structure of the task.
@@ -147,7 +147,7 @@ def _is_true(structure: Structure, value: Value) -> bool:
 
 
 def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | None:
-    """Return what the variable holds at the entry of a loop: a value, True for the zero of its declaration, or None.
+    """Return the value of a variable at the entry of a loop, True if it is still zero, or None if unknown.
 
     None means that the content is not known.
     """
@@ -169,12 +169,12 @@ def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | No
 
 
 def _writes(stmt: n.Stmt, var: str) -> bool:
-    """Return True if a statement sets the variable in a nested block."""
+    """Return True if a nested block of the statement sets the variable."""
     return any(isinstance(s, n.Set) and s.var == var for _, b in inner_blocks(stmt) for s in walk(b))
 
 
 def _first_get_after(structure: Structure, path: BlockPath, var: str) -> Value | None:
-    """Return the first read of the variable after the loop, before anything writes the variable.
+    """Return the result of the first read of a variable after a loop, or None if a write comes first.
 
     The read stands in the block that holds the loop.
     """

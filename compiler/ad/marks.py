@@ -1,4 +1,4 @@
-"""Make marking kernels, which decide before a gradient runs whether pairs of accesses touch the same element.
+"""This module makes marking kernels, which check before a gradient runs if accesses touch the same element.
 
     x[p[i]] = f(x[q[i]])   →   task 1: atomic max $x.marks0[p[i], 0], when;  atomic max $x.marks0[p[i], 1], FIRST - when
                                task 2: if the marks of q[i] are of another iteration: atomic max $conflicts[0, 0], ..
@@ -38,7 +38,9 @@ ITERATIONS, ACCESSES, ELEMENTS = 1 << 30, 1 << BITS, 1 << BITS
 
 @dataclass(frozen=True)
 class MarkedPair:
-    """Represent a pair that marks must clear, within one iteration (`inside`), between iterations (`across`), or both.
+    """Represent a pair of accesses that a marking kernel must prove not to touch the same element.
+
+    It checks within one iteration (`inside`), between iterations (`across`), or both.
 
     `stated` is True if the program says that the two never meet, which only checked builds look at.
     """
@@ -51,7 +53,7 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class MarkingKernel:
-    """Represent a marking kernel, with the array of each array of marks and the read that each conflict is about.
+    """Hold a marking kernel, the array of each array of marks, and the read of each row of `$conflicts`.
 
     `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
     """
@@ -69,7 +71,10 @@ class MarkingKernel:
             raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
-        """Return the error for conflicts of a launch, in `marks` (each shaped (*shape, PLANES)) and `conflicts`."""
+        """Return the error for the conflicts of a launch, from its `marks` and `conflicts`.
+
+        Each array of `marks` is shaped (*shape, PLANES).
+        """
         rows = [(r, conflicts[k].tolist()) for k, r in enumerate(self.reads)]
         beyond = {
             1: f"this parallel loop has more than {ITERATIONS} iterations",
@@ -96,7 +101,7 @@ class MarkingKernel:
 
 
 def make_marking(kernel: Kernel, claims: Iterable[MarkedPair], at_risk: Mapping[Value, Risk]) -> MarkingKernel | None:
-    """Return the marking kernel for these claims (stage structured), or None if what it reads is itself at risk."""
+    """Return the marking kernel for access pairs, or None if its own loads may read overwritten elements."""
     groups: dict[tuple[int, str, bool], list[MarkedPair]] = {}
     for claim in dict.fromkeys(claims):
         groups.setdefault((claim.pair.task, claim.pair.access.array, claim.stated), []).append(claim)
@@ -109,7 +114,7 @@ def make_marking(kernel: Kernel, claims: Iterable[MarkedPair], at_risk: Mapping[
 
 
 def stated_claims(kernel: Kernel) -> Iterator[MarkedPair]:
-    """Yield what the program claims: no two accesses through unique tuples to one array in one task meet."""
+    """Yield the access pairs that the program claims to be disjoint, because their index tuples are unique."""
     for t, task in enumerate(kernel.tasks):
         forms, found = IndexForms(task), list[Access]()
         for stmt in walk(task.body) if task.is_parallel else ():
@@ -141,7 +146,7 @@ class _MarkingBuilder:
                 self._copy(task, Copier(self.next_id, temps, self.at_risk, "temps."))
 
     def add(self, t: int, claims: list[MarkedPair]) -> None:
-        """Add the tasks that write and compare marks, for the claims on one array in one task."""
+        """Add tasks that write and compare marks, for access pairs on one array in one task."""
         number = len(self.marked)
         self.marked.append(claims[0].pair.access.array)
         task = self.source.tasks[t]
@@ -158,7 +163,7 @@ class _MarkingBuilder:
         self._copy(task, _MarkWriter(self, number, task, places, rows=rows))
 
     def _rows(self, claims: list[MarkedPair], number: int) -> dict[int, _MarkedRead]:
-        """Return, by statement, where the marking kernel reports the conflicts of each read in `$conflicts`."""
+        """Return for each statement the row of `$conflicts` in which its conflicts are reported."""
         found: dict[int, _MarkedRead] = {}
         for claim in claims:
             access = claim.pair.access
@@ -181,7 +186,7 @@ class _MarkingBuilder:
         self.tasks.append(made)
 
     def kernel(self) -> Kernel:
-        """Return the marking kernel, without the statements that no mark and no comparison of marks needs."""
+        """Return the marking kernel without dead code."""
         types = self.source.array_types()
         names = [_name(a, k) for k, a in enumerate(self.marked)]
         marks = [Param(name, ArrayType(i64, types[a].ndim + 1)) for name, a in zip(names, self.marked)]
@@ -192,7 +197,7 @@ class _MarkingBuilder:
         return remove_dead_code(made)
 
     def reads_at_risk(self, made: Kernel) -> bool:
-        """Return True if a load of the marking kernel may not find what the kernel itself found."""
+        """Return True if the marking kernel itself loads an element that the kernel may overwrite."""
         return any(isinstance(s, ARRAY_READS) and s.result in self.at_risk for s in walk_kernel(made))
 
 
@@ -207,7 +212,7 @@ NO_ROWS: Mapping[int, _MarkedRead] = {}
 
 
 class _MarkWriter(Copier):
-    """Copy one task, and write marks at its `writes`, or compare marks at the reads in `rows`.
+    """Copy one task, with statements added that write marks at writes or compare marks at reads.
 
     The statements in `numbered` are counted in each iteration. `excess` is the row that tells of too large numbers.
     """
@@ -235,7 +240,7 @@ class _MarkWriter(Copier):
         self.span: list[tuple[Value, Value]] = []
 
     def task(self, task: Task) -> Task:
-        """Return the copy of a task, with its iterations numbered row by row."""
+        """Return the copy of a task in which each iteration has its row-major number."""
         made = super().task(replace(task, body=()))
         # The body sees no value of the bounds of its task, so it computes them again.
         bounds = self.bounds(task)
@@ -278,7 +283,7 @@ class _MarkWriter(Copier):
         return b.take()
 
     def _limit(self, b: Builder, row: int, number: Value) -> None:
-        """Emit the report of a number that does not fit into a mark."""
+        """Emit the report of an iteration or access number that is too large for a mark."""
         assert self.iteration is not None
         far = b.op("cmp_ge", self.iteration, b.const(ITERATIONS, i64))
         many = b.op("cmp_ge", number, b.const(ACCESSES, i64))
@@ -316,7 +321,7 @@ class _MarkWriter(Copier):
         b.if_(conflict, report)
 
     def _report(self, b: Builder, indices: Sequence[Value], row: _MarkedRead, weight: Value) -> None:
-        """Emit the report of the first iteration with a conflict, its first element, and begin and extent of each axis.
+        """Emit the report of a conflict: its first iteration and element, and the begin and extent of each axis.
 
         `weight` makes a conflict between iterations, which no tape removes, greater than any within one iteration.
         """

@@ -12,7 +12,7 @@ NEVER = 1 << 60
 
 
 class Network:
-    """Represent a network with capacities. Its nodes are numbered from 0.
+    """Represent a flow network with edge capacities, whose nodes are numbered from 0.
 
     Attributes:
         edges: For each node, the numbers of the edges that leave it.
@@ -41,7 +41,7 @@ class Network:
             self._augment(came, source, sink)
 
     def _search(self, source: int, sink: int) -> dict[int, int]:
-        """Return the nodes that edges with capacity left lead to, each with the edge by which the search reached it."""
+        """Return the nodes reachable over edges with spare capacity, each with the edge that reached it."""
         came, pending = {source: -1}, deque([source])
         while pending:
             for edge in self.edges[pending.popleft()]:
@@ -54,7 +54,7 @@ class Network:
         return came
 
     def _augment(self, came: dict[int, int], source: int, sink: int) -> None:
-        """Send as much flow as possible along the path that the search found."""
+        """Send as much flow as possible along the path that the search recorded in `came`."""
         path, node = [], sink
         while node != source:
             path.append(came[node])

@@ -43,7 +43,7 @@ def unordered_arrays(task: Task, own: Collection[str]) -> frozenset[str]:
 
 
 class _OrderTaint:
-    """Collect the values, locals and arrays that depend on the order of iterations, through data or control flow."""
+    """Collect the values, locals and arrays of a task that depend on its iteration order, by data or control flow."""
 
     def __init__(self, values: set[Value], arrays: set[str]) -> None:
         self.values = values
@@ -51,7 +51,7 @@ class _OrderTaint:
         self.locals: set[str] = set()
 
     def grows(self, body: Block) -> bool:
-        """Visit the body once and return True if the visit found more."""
+        """Visit the body once, and return True if the collection has grown."""
         before = self._size()
         self._block(body, False)
         return self._size() > before
@@ -64,7 +64,7 @@ class _OrderTaint:
             self._stmt(stmt, under)
 
     def _stmt(self, stmt: Stmt, under: bool) -> None:
-        """Add what a statement makes or writes if it depends on the order.
+        """Add the results and written arrays of a statement if it depends on the iteration order.
 
         Args:
             stmt: The statement.
@@ -82,7 +82,7 @@ class _OrderTaint:
             self._block(inner, depends)
 
     def _reads(self, stmt: Stmt) -> bool:
-        """Return True if the statement reads something that depends on the order."""
+        """Return True if the statement reads a value, local or array that depends on the iteration order."""
         if not self.values.isdisjoint(operands(stmt)):
             return True
         if isinstance(stmt, LOCAL_READS):

@@ -1,4 +1,4 @@
-"""Make the kernel to launch where a gradient needs the order in which iterations updated memory.
+"""This module makes a kernel with a known order of atomic updates, for gradients that depend on this order.
 
     slot = atomic add count[], 1;  y[slot] = x[i]     →     ..; $returned0[i] = slot;  y[$returned0[i]] = x[i]
 
@@ -45,7 +45,7 @@ EXTENTS, APART = "$extents", "$apart"
 
 @dataclass(frozen=True)
 class OrderedKernel:
-    """Represent a kernel whose order of updates is known after its launch.
+    """Represent a kernel whose order of atomic updates is known after its launch.
 
     Attributes:
         kernel: The kernel, of stage tasks.
@@ -62,13 +62,13 @@ class OrderedKernel:
     extents: Kernel | None = None
 
     def without(self, unread: Iterable[str]) -> OrderedKernel:
-        """Return an `OrderedKernel` without these records; their readers take the results of the atomics again."""
+        """Return an `OrderedKernel` without the given records. Their readers use the atomics' results directly."""
         gone = set(unread)
         return self if not gone else _with_extents(_forget(self.kernel, gone), _left(self.records, gone), self.apart)
 
 
 def make_ordered_kernel(kernel: Kernel, serial: bool = False) -> OrderedKernel | None:
-    """Return a kernel with a known order of updates; None if the order matters in no parallel loop.
+    """Return a kernel whose order of updates is known, or None if no parallel loop depends on this order.
 
     Args:
         kernel: A kernel of stage source.
@@ -87,7 +87,7 @@ def make_ordered_kernel(kernel: Kernel, serial: bool = False) -> OrderedKernel |
 
 
 class _OrderingPass:
-    """Change the tasks of one kernel so that the order of updates is known."""
+    """Rewrite the tasks of one kernel so that the order of their atomic updates is known."""
 
     def __init__(self, kernel: Kernel, serial: bool) -> None:
         self.kernel = kernel
@@ -100,7 +100,7 @@ class _OrderingPass:
         self.next_id = next_id(kernel)
 
     def run(self) -> bool:
-        """Make `tasks`, the tasks of the ordered kernel. Return True if they differ from those of the kernel."""
+        """Build the tasks of the ordered kernel in `tasks`. Return True if they differ from the kernel's tasks."""
         for t, task in enumerate(self.kernel.tasks):
             names = {array: f"{APART}{len(self.apart) + k}" for k, array in enumerate(self._extremes(t))}
             self.apart |= {own: array for array, own in names.items()}
@@ -114,7 +114,7 @@ class _OrderingPass:
     # -- extremes -----------------------------------------------------------------------------------------------
 
     def _extremes(self, t: int) -> list[str]:
-        """Return the arrays that this task uses for one kind of extreme only, and that later tasks overwrite."""
+        """Return the arrays that task `t` updates only by atomic min, or only by max, and later tasks overwrite."""
         types, found = self.kernel.array_types(), []
         for array in dict.fromkeys(s.array for s in self._atomics(t) if s.op in ("min", "max")):
             ways = {s.op if isinstance(s, n.Atomic) else "" for s in self._accesses(t) if s.array == array}
@@ -155,7 +155,7 @@ class _OrderingPass:
     # -- one task -----------------------------------------------------------------------------------------------
 
     def _task(self, t: int, task: Task) -> Task:
-        """Return the task as it is, as a serial one, or with records."""
+        """Return the task unchanged, or made serial, or with the results of its atomics recorded."""
         if not task.is_parallel or single_iteration(task):
             return task
         own = own_arrays(task)
@@ -169,7 +169,7 @@ class _OrderingPass:
         return self._record(task, wanted) if wanted else task
 
     def _decides(self, atomic: n.Atomic, used: set[Value]) -> bool:
-        """Return True if the order decides what the atomic leaves, or decides a result that is used."""
+        """Return True if the iteration order decides the atomic's final element or a result of it that is used."""
         if atomic.result in used or self.serial and atomic.op in LAST:
             return True
         if atomic.array not in self.activity.arrays:
@@ -179,7 +179,7 @@ class _OrderingPass:
     # -- records ------------------------------------------------------------------------------------------------
 
     def _recorded(self, t: int, task: Task, used: set[Value]) -> list[n.Atomic]:
-        """Return the atomics for which a record is enough.
+        """Return the atomics of a task whose order is known once their results are recorded in an array.
 
         An iteration executes each of them at most once, and its result carries no gradient.
         """
@@ -193,12 +193,12 @@ class _OrderingPass:
         ]
 
     def _is_countable(self, t: int) -> bool:
-        """Return True if the number of iterations is the same before the launch and during it."""
+        """Return True if the number of iterations of task `t` can be computed before the launch."""
         written = {s.array for p in range(t + 1) for s in self._accesses(p) if not isinstance(s, n.Load)}
         return not any(isinstance(s, n.Load) and s.array in written for s in walk(self.kernel.tasks[t].bounds))
 
     def _record(self, task: Task, atomics: list[n.Atomic]) -> Task:
-        """Return the task with the results of these atomics stored to records, from which all readers take them."""
+        """Return the task with results of the given atomics stored to record arrays, from which readers load them."""
         b = Builder(self.next_id)
         kept: dict[Value, tuple[str, Value]] = {}
         for atomic in atomics:
@@ -228,7 +228,7 @@ class _OrderingPass:
 
 
 def _outside_loops(block: Block) -> Iterator[n.Atomic]:
-    """Yield the atomics of a block that stand in no loop inside it."""
+    """Yield the atomics of a block that are not inside a serial loop."""
     for stmt in block:
         if isinstance(stmt, n.Atomic):
             yield stmt
@@ -243,7 +243,7 @@ def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
 
 
 def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tuple[Value, ...]:
-    """Emit a copy of the bounds of a task, with locals of this prefix, and return the copies of these values."""
+    """Emit a copy of a task's bounds with locals of the given prefix, and return the copies of `values`."""
     copier = Copier(b.next_id, {}, {}, prefix)
     for stmt in copier.bounds(task):
         b.emit(stmt)
@@ -255,7 +255,7 @@ def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tu
 
 
 def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]) -> OrderedKernel:
-    """Return the ordered kernel together with the kernel that counts iterations."""
+    """Return the ordered kernel together with a kernel that computes the extents of its record arrays."""
     if not records:
         return OrderedKernel(kernel, {}, apart)
     b, row = Builder(next_id(kernel)), 0
@@ -275,12 +275,12 @@ def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]
 
 
 def _left(records: dict[str, int], gone: set[str]) -> dict[str, int]:
-    """Return the records that are not gone."""
+    """Return the records whose names are not in `gone`."""
     return {name: t for name, t in records.items() if name not in gone}
 
 
 def _forget(kernel: Kernel, gone: set[str]) -> Kernel:
-    """Return the kernel without these records: what would be read from them is taken from the atomics again."""
+    """Return the kernel without the record arrays in `gone`. Readers use the results of the atomics directly."""
     # The store to a record and the load from it have the same index values, which no other record has.
     source = {s.indices: s for s in walk_kernel(kernel) if isinstance(s, n.Store) and s.array in gone}
     again = {

@@ -1,4 +1,4 @@
-"""Find the arrays in which each iteration of a task touches own elements only, so that no atomics are needed."""
+"""This module finds the arrays of which each iteration touches own elements only, so that no atomics are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan how the reverse sweep of a task gets each value that it reads.
+"""This module plans how the reverse sweep of a task obtains each value that it reads.
 
 `requirement` finds what is read, `sources` what is free or can be recomputed, and `choice` what is saved. The forward
 and the reverse sweep follow the plan.
@@ -31,7 +31,7 @@ A position is 0 unless some read is repeated, since only then positions matter.
 
 @dataclass
 class SavingPlan:
-    """Represent how each value of one task is had in the reverse sweep.
+    """Hold the decision how the reverse sweep of one task obtains each value that it reads.
 
     Attributes:
         sources: The ways in which values can be had without being saved.
@@ -54,12 +54,12 @@ class SavingPlan:
 
     @property
     def price(self) -> int:
-        """Return the price of all that is saved, in additions."""
+        """Return the cost of saving all saved values, in units of one addition."""
         return sum(map(self.sources.price, self.saved)) + self.sources.price_of_restoring(self.restored)
 
 
 class SavingPlanner:
-    """Make the plan of one task.
+    """Compute the saving plan of one task.
 
     Attributes:
         structure: The structure of the task.
@@ -75,7 +75,7 @@ class SavingPlanner:
         self.policy = policy
 
     def make(self) -> SavingPlan:
-        """Return the plan of the task.
+        """Return the saving plan of the task.
 
         Elements of overwritten local arrays are saved when they are read, unless it is cheaper to restore what writes
         replace.
@@ -92,7 +92,7 @@ class SavingPlanner:
         return plan
 
     def _attempt(self, arrays: frozenset[str]) -> SavingPlan:
-        """Return the plan that repeats reads of these arrays.
+        """Return a plan in which reads of the local arrays in `arrays` are repeated instead of saved.
 
         A read is repeated only if it finds the same at all its readers.
         """
@@ -113,7 +113,7 @@ class SavingPlanner:
             sources.repeated = used - wrong
 
     def _is_on_stack(self, value: Value) -> bool:
-        """Return True if a value is read from a variable whose versions the classic lowering has on an adstack.
+        """Return True if `value` is read from a local that the classic lowering keeps on an adstack.
 
         This holds also if the value is kept anyway.
         """
@@ -121,7 +121,7 @@ class SavingPlanner:
         return isinstance(made, n.Get) and made.var in self.activity.locals
 
     def _decide(self, plan: SavingPlan) -> Readers:
-        """Decide what has a reverse and what is saved, and return who reads each value."""
+        """Decide which statements have a reverse and which values are saved, and return the readers of each value."""
         requirements = Requirements(self.structure, self.activity, self.policy, plan.restored)
         plan.reversed = requirements.reversed()
         required = requirements.of(plan.reversed)
@@ -129,7 +129,7 @@ class SavingPlanner:
         return self._readers(plan, required)
 
     def _readers(self, plan: SavingPlan, required: list[Requirement]) -> Readers:
-        """Return the readers of each saved and each recomputed value, in order of definition. Note the kept values."""
+        """Return the readers of each saved or recomputed value, and record the kept values in the plan."""
         positional = bool(plan.sources.repeated)
         readers: Readers = {v: set() for v in plan.saved}
         pending = [(r.value, r) for r in required]
@@ -153,7 +153,7 @@ class SavingPlanner:
     # -- places ---------------------------------------------------------------------------------------------------
 
     def _place(self, plan: SavingPlan, readers: Readers) -> None:
-        """Decide where each saved value is pushed, and where values that loops read are recomputed."""
+        """Choose the block in which each saved value is pushed, and in which values that loops read are recomputed."""
         fixed = set(plan.sources.repeated)
         for value, places in readers.items():
             home, paths = self.structure.homes[value], {path for path, _ in places}
@@ -168,11 +168,11 @@ class SavingPlanner:
                 plan.early.setdefault(place, []).append(value)
 
     def _loops_below(self, place: BlockPath, readers: set[BlockPath]) -> bool:
-        """Return True if a reader stands in a loop inside this block, so that each trip would recompute the value."""
+        """Return True if a reader is in a loop inside the block `place`, where each trip would recompute the value."""
         return any(self.structure.depth(reader) > self.structure.depth(place) for reader in readers)
 
     def _sink(self, home: BlockPath, readers: set[BlockPath]) -> BlockPath:
-        """Return the lowest block that holds all readers and to which branches alone lead from the block `home`."""
+        """Return the innermost block that contains all readers and is reached from `home` through branches only."""
         place = home
         while readers and all(len(p) > len(place) for p in readers):
             steps = {p[len(place)] for p in readers}

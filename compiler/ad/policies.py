@@ -1,4 +1,4 @@
-"""List the policies by which the reverse sweep gets what it reads.
+"""This module lists the policies, which decide what the reverse sweep saves and what it recomputes.
 
 All policies give the same gradient. They differ in what they save.
 """

@@ -1,4 +1,4 @@
-"""Make parallel loops that multiply into shared elements serial, for their gradients.
+"""This module makes parallel loops that multiply into shared elements serial, so that their gradient is defined.
 
 The derivative of a product by one factor is the product of all other factors. The values at hand give this product only
 if the factors have an order. So the gradient of the loop visits its points in row-major order. The kernel itself stays
@@ -23,7 +23,7 @@ COMMUTING = ("add", "mul", "min", "max")
 
 
 def serialize_products(kernel: Kernel) -> Kernel:
-    """Return the kernel (stage structured) with its loops that multiply into shared elements made serial.
+    """Return the kernel (stage structured) in which loops that multiply into shared elements are serial.
 
     Raises:
         NotDifferentiable: One of these loops draws random numbers.
@@ -33,13 +33,13 @@ def serialize_products(kernel: Kernel) -> Kernel:
 
 
 def _serial(kernel: Kernel, task: Task) -> Task:
-    """Return the task, as a serial one if it multiplies into shared elements."""
+    """Return the task, made serial if its iterations multiply into shared elements."""
     product = _shared_product(kernel, task)
     return task if product is None else serialize(kernel, task, product, "the gradient visits")
 
 
 def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:
-    """Return the first product into an element that several iterations may share.
+    """Return the first atomic multiplication of a task into an element that several iterations may update.
 
     The result is None if there is no product of this kind, or if another order of the iterations may have another
     result.
@@ -53,7 +53,7 @@ def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:
 
 
 def _any_order(task: Task, shared: list[n.Load | n.Store | n.Atomic]) -> bool:
-    """Return True if the iterations do the same in every order.
+    """Return True if the iterations of the task have the same effect in every order.
 
     This is so if each array that iterations share is only read, or is updated by one kind of atomic that commutes.
     """

@@ -1,4 +1,4 @@
-"""Bound index expressions over all iterations, by affine forms in what a launch fixes.
+"""This module computes the range of an index expression over all iterations, as affine forms in launch constants.
 
 A range is what the loops around an expression allow. It is not empty, because a loop that does not run has no access.
 """
@@ -37,7 +37,7 @@ class Ranges:
             self.known[index] = low[0], high[1]
 
     def of(self, form: Affine) -> tuple[Affine, Affine] | None:
-        """Return the least and the greatest value of a form.
+        """Return the least and the greatest value of an affine form, or None if a symbol has no known range.
 
         The result is None if a symbol of the form is neither fixed by the launch nor has a known range.
         """
@@ -53,7 +53,7 @@ class Ranges:
         return low, high
 
     def spans(self, form: Affine) -> list[Affine]:
-        """Return the greatest minus the least value of each index in the form.
+        """Return, for each index in the form, its greatest minus its least value.
 
         No span is negative, because the loop of its index runs.
         """
@@ -78,7 +78,10 @@ def ranges_apart(p: Affine, of_p: Ranges, q: Affine, of_q: Ranges) -> bool:
 
 
 def _positive(gap: Affine, spans: list[Affine]) -> bool:
-    """Return True if gap > 0, or if gap - k * span > 0 for some k > 0 and one of the spans, which are not negative."""
+    """Return True if an affine gap is proved to be positive, alone or after subtracting a multiple of a span.
+
+    That is, gap > 0, or gap - k * span > 0 for some k > 0 and one of the spans, which are not negative.
+    """
     if not gap.terms:
         return gap.constant > 0
     factors = [gap.coefficient(s.terms[0][0]) // s.terms[0][1] for s in spans if s.terms]

@@ -54,18 +54,18 @@ class LocalAccesses:
         self.other = {v for v in elements if v not in self.lasting and self.variable(v) not in fixed}
 
     def variable(self, value: Value) -> str:
-        """Return the name of the local that a read reads."""
+        """Return the name of the local from which the read with this result reads."""
         stmt = self.reads[value].stmt
         assert isinstance(stmt, LOCAL_READS)
         return stmt.var
 
     def _overwritten(self, read: Occurrence) -> bool:
-        """Return True if a write to the local array may follow the read."""
+        """Return True if a write to the same local array may follow the read."""
         assert isinstance(read.stmt, n.GetElement)
         return any(may_follow(w, read, self.structure) for w in self.writes.get(read.stmt.var, ()))
 
     def to_restore(self, repeated: Collection[Value]) -> set[PathPlace]:
-        """Return the places of the writes to local arrays that can follow one of the repeated reads."""
+        """Return the positions of the writes to local arrays that may follow one of the repeated reads."""
         found: set[PathPlace] = set()
         for value in repeated:
             read = self.reads[value]
@@ -76,7 +76,7 @@ class LocalAccesses:
         return found
 
     def is_same(self, value: Value, readers: Iterable[PathPlace]) -> bool:
-        """Return True if a repeated read finds at the reverses of all readers what it found in the forward sweep.
+        """Return True if repeating a read at the reverses of its readers finds the value of the forward sweep.
 
         All later writes are taken to be undone by then.
 
@@ -91,7 +91,7 @@ class LocalAccesses:
 
     @staticmethod
     def _position(path: BlockPath, position: int, read: Occurrence) -> int | None:
-        """Return the position, in the block of the read, of the statement that is or holds the statement at this place.
+        """Return the position of a statement, or of the statement around it, in the block of a read, or None.
 
         The result is None if the place lies outside that block.
         """
@@ -107,5 +107,5 @@ def may_follow(later: Occurrence, earlier: Occurrence, structure: Structure) -> 
 
 
 def _in_condition(write: Occurrence) -> bool:
-    """Return True if the write stands in the condition of a while loop."""
+    """Return True if the write is in the condition of a while loop."""
     return any(name == "condition" for _, name in write.path)

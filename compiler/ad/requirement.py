@@ -1,4 +1,4 @@
-"""Find what the reverse sweep of a task reads, before the plan decides how it gets these values.
+"""This module finds the values that the reverse sweep of a task reads, before the plan decides how to get them.
 
 The reverse sweep reads what the derivative rules of active operands read (this is found by running the rules on
 placeholders), the indices of reversed accesses, and the conditions, bounds and trip counts of statements that hold
@@ -22,7 +22,7 @@ from .structure import BlockPath, Structure, inner_blocks
 
 @dataclass(frozen=True)
 class ReverseRead:
-    """Represent a value that the reverse of a statement reads.
+    """Represent a value that the reverse of a statement reads, and the purpose of the read.
 
     Attributes:
         value: The value.
@@ -35,7 +35,7 @@ class ReverseRead:
 
 @dataclass(frozen=True)
 class Requirement:
-    """Represent one read of a value in the reverse sweep, with its place.
+    """Represent a value that the reverse sweep reads, and the statement whose reverse reads it.
 
     Attributes:
         value: The value that is read.
@@ -71,13 +71,13 @@ class Requirements:
         self.restored = restored
 
     def reversed(self) -> set[tuple[BlockPath, int]]:
-        """Return the places of the statements that have a reverse."""
+        """Return the positions of the statements that have a reverse."""
         found: set[tuple[BlockPath, int]] = set()
         self._mark((), self.structure.task.body, found)
         return found
 
     def _mark(self, path: BlockPath, block: tuple[Stmt, ...], found: set[tuple[BlockPath, int]]) -> bool:
-        """Add the places in a block that have a reverse, and return True if there are any."""
+        """Add to `found` the positions of the statements in a block that have a reverse, and return True if any."""
         some = False
         for position, stmt in enumerate(block):
             nested = inner_blocks(stmt) if type(stmt) in NESTED else ()
@@ -89,11 +89,11 @@ class Requirements:
         return some
 
     def has_adjoint(self, array: str) -> bool:
-        """Return True if the array has a gradient, or is a temporary that carries one."""
+        """Return True if the array has a gradient, or is a temporary through which a derivative flows."""
         return array in self.activity.arrays
 
     def has_reverse(self, stmt: Stmt) -> bool:
-        """Return True if a statement without blocks does anything in the reverse sweep."""
+        """Return True if the reverse sweep contains code for a statement without nested blocks."""
         active = self.activity.values
         if isinstance(stmt, (n.Op, n.Cast, n.Load, n.GetElement)):
             return stmt.result in active
@@ -109,7 +109,7 @@ class Requirements:
         return False
 
     def of(self, occurrences: set[tuple[BlockPath, int]]) -> list[Requirement]:
-        """Return what the reverses of these statements read, outer blocks before inner ones."""
+        """Return the values that the reverses of the given statements read, for outer blocks before inner ones."""
         return [
             Requirement(read.value, path, position, stmt, read.role)
             for path, block in self.structure.blocks.items()
@@ -119,7 +119,7 @@ class Requirements:
         ]
 
     def read(self, stmt: Stmt) -> Iterator[ReverseRead]:
-        """Yield what the reverse of one statement reads."""
+        """Yield the values that the reverse of one statement reads."""
         if isinstance(stmt, n.Op):
             yield from self._read_by_rule(stmt)
         elif isinstance(stmt, ACCESSES):
@@ -138,7 +138,10 @@ class Requirements:
             yield ReverseRead(stmt.trips, "the trip count of this loop")
 
     def _read_by_rule(self, stmt: n.Op) -> Iterator[ReverseRead]:
-        """Yield what the rules of an operation read: for each active operand the slope, or operands and result."""
+        """Yield the values that the derivative rules of an operation read, for each operand that is active.
+
+        These are the slope if it is computed in the forward sweep, else operands and result of the operation.
+        """
         types, role = tuple(a.type for a in stmt.args), f"the derivative of '{stmt.op}'"
         for k in range(len(stmt.args)):
             slope = self.structure.slopes.get((stmt.result, k))

@@ -33,7 +33,7 @@ from .structure import BlockPath, Structure
 
 
 class TaskReverser:
-    """Build the grad task of one task.
+    """Build the grad task of one task, with forward sweep and reverse sweep.
 
     Attributes:
         structure: The structure of the task.
@@ -116,7 +116,7 @@ class TaskReverser:
         return replace(task, bounds=redirect_to_copies(task.bounds, self.copies), body=self.b.take())
 
     def _declare(self) -> None:
-        """Declare, at the root of the task, adstacks and the locals of kept values that are defined inside a block."""
+        """Declare, at the root of the task, its adstacks and the locals for kept values that are defined in blocks."""
         self.b.loc = self.structure.task.loc
         for value in self.plan.saved:
             stmt = self.structure.made[value]
@@ -136,7 +136,7 @@ class TaskReverser:
                 self.b.local(self.kept_locals[value], value.type)
 
     def variable(self, value: Value) -> str | None:
-        """Return the variable whose history a saved value is, or None if it has no name.
+        """Return the name of the variable whose value is saved, or None if the value has no name.
 
         The history of a slope counts as that of the operand which the slope belongs to.
         """
@@ -150,7 +150,7 @@ class TaskReverser:
 
     @contextmanager
     def _scope(self, known: dict[Value, Value]) -> Iterator[None]:
-        """Open a scope with these values known in it."""
+        """Enter a scope in which the given primals have known values, for the duration of the `with` block."""
         self.scopes.append(known)
         try:
             yield
@@ -158,7 +158,7 @@ class TaskReverser:
             self.scopes.pop()
 
     def reverse_block(self, path: BlockPath, block: Block, known: dict[Value, Value] | None = None) -> None:
-        """Emit the reverse of a block.
+        """Emit the reverse of a block: the adjoints of its statements, last to first.
 
         Args:
             path: The block.
@@ -185,7 +185,7 @@ class TaskReverser:
         self.zero = outer - self.touched
 
     def _zero(self, path: BlockPath) -> None:
-        """Declare the adjoint locals of what this block defines.
+        """Declare the locals, initially zero, for the adjoints of the values and locals that a block defines.
 
         They start at zero in each execution of the reverse of the block.
         """
@@ -201,18 +201,18 @@ class TaskReverser:
                 self.b.emit(n.LocalArray(self.adjoint_local(stmt.var), kept, stmt.size, loc=stmt.loc))
 
     def _declare_adjoint(self, name: str, dtype: Scalar) -> None:
-        """Declare an adjoint local and note that it is zero."""
+        """Declare a local for an adjoint, and record that it is zero."""
         self.b.local(name, dtype)
         self.zero.add(name)
 
     def adjoint_local(self, thing: Value | str) -> str:
-        """Return the name of the local that holds the adjoint of a value or variable."""
+        """Return the name of the local that holds the adjoint of a value or a variable."""
         return f"{self.prefix}.adj.{thing if isinstance(thing, str) else thing.id}"
 
     # -- adjoints -------------------------------------------------------------------------------------------------
 
     def take(self, value: Value) -> Value | None:
-        """Return the whole adjoint of a value at the reverse of its definition; None if it is zero or not active."""
+        """Return the accumulated adjoint of a value, or None if it is zero or the value is not active."""
         if value not in self.activity.values:
             return None
         if value in self.nested:
@@ -220,7 +220,7 @@ class TaskReverser:
         return self.adjoints.get(value)
 
     def add(self, value: Value, share: Value | None) -> None:
-        """Add a share to the adjoint of a value. Do nothing if the value is not active."""
+        """Add `share` to the adjoint of a value. Nothing is added if the value is not active."""
         if share is None or value not in self.activity.values:
             return
         # The adjoint of a value of f16 is f32.
@@ -232,7 +232,7 @@ class TaskReverser:
             self.adjoints[value] = self.b.op("add", old, share) if old else share
 
     def take_local(self, var: str, dtype: Scalar) -> Value:
-        """Return the adjoint of a variable and set it to zero, because a write begins the life of a version."""
+        """Return the adjoint of a variable and set it to zero, as the reverse of a write to the variable."""
         dtype = adjoint_type(dtype)
         if var in self.stack_locals:
             adjoint = self.b.top_adjoint(stack_name(self.prefix, var), dtype)
@@ -245,19 +245,19 @@ class TaskReverser:
         return adjoint
 
     def add_local(self, var: str, share: Value) -> None:
-        """Add a share to the adjoint of a variable."""
+        """Add `share` to the adjoint of a variable."""
         if var in self.stack_locals:
             self.b.accumulate(stack_name(self.prefix, var), share)
         else:
             self._accumulate(self.adjoint_local(var), share)
 
     def add_element_of_local(self, var: str, index: Value, share: Value) -> None:
-        """Add a share to the adjoint of an element of a local array."""
+        """Add `share` to the adjoint of an element of a local array."""
         name = self.adjoint_local(var)
         self.b.set_element(name, index, self.b.op("add", self.b.get_element(name, index, share.type), share))
 
     def _accumulate(self, name: str, share: Value) -> None:
-        """Add a share to an adjoint local, by a plain store where the local is known to be zero."""
+        """Add `share` to an adjoint local. A local that is known to be zero is set to `share` instead."""
         known_zero = name in self.zero
         self.zero.discard(name)
         self.touched.add(name)
@@ -266,7 +266,7 @@ class TaskReverser:
     # -- primal values --------------------------------------------------------------------------------------------
 
     def _known(self, value: Value) -> Value | None:
-        """Return the value that the reverse sweep has in place of a primal at this point, or None."""
+        """Return the value that already holds a primal at this point of the reverse sweep, or None."""
         for scope in reversed(self.scopes):
             if value in scope:
                 return scope[value]
@@ -276,7 +276,7 @@ class TaskReverser:
         return None
 
     def primal(self, value: Value) -> Value:
-        """Return the primal as the reverse sweep has it here: known already, kept, or recomputed."""
+        """Return a primal for use at this point of the reverse sweep: known already, kept, or recomputed."""
         pending = [value]
         # Inputs come first, without recursion: a chain of sums may be longer than the stack of the interpreter.
         while pending:
@@ -292,13 +292,13 @@ class TaskReverser:
         return known
 
     def _missing_inputs(self, value: Value) -> list[Value]:
-        """Return the inputs of a value that the reverse sweep does not have here."""
+        """Return the inputs of a value that are not available at this point of the reverse sweep."""
         if value in self.kept_locals:
             return []
         return [v for v in self.plan.sources.inputs(value) if self._known(v) is None]
 
     def _recompute(self, value: Value) -> Value:
-        """Emit the recomputation of a value whose inputs are known, and return the new value."""
+        """Emit the recomputation of a value from available inputs, and return the result."""
         if value in self.kept_locals:
             return self.b.get(self.kept_locals[value], value.type)
         counter = self.plan.sources.counters.get(value)
@@ -314,14 +314,14 @@ class TaskReverser:
         return made
 
     def _count(self, counter: InductionVariable, dtype: Scalar) -> Value:
-        """Return init + sign * times * step, which wraps around like the loop itself."""
+        """Return the value of an induction variable, init + sign * times * step, with the wrap-around of its type."""
         times = self.primal(counter.times) if counter.times else self._iteration(counter.loop, dtype)
         moved = self.b.op("mul", self.b.cast(times, dtype), self.primal(counter.step))
         init = self.primal(counter.init) if counter.init else self.b.const(0, dtype)
         return self.b.op("add" if counter.sign > 0 else "sub", init, moved)
 
     def _iteration(self, path: BlockPath, dtype: Scalar) -> Value:
-        """Return the number of the iteration of the loop whose reverse is being built, exact in the bits of `dtype`."""
+        """Return the iteration number of the loop whose reverse is being built, correct in the bits of `dtype`."""
         if path not in self.iterations:
             loop = self.structure.holder(path)
             assert isinstance(loop, n.For)
@@ -334,13 +334,13 @@ class TaskReverser:
         return self.iterations[path]
 
     def primals(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the primals of these values as the reverse sweep has them here."""
+        """Return the primals of several values for use at this point of the reverse sweep."""
         return tuple(self.primal(v) for v in values)
 
     # -- memory ---------------------------------------------------------------------------------------------------
 
     def add_element(self, array: str, indices: tuple[Value, ...], share: Value) -> None:
-        """Add a share to `array.grad[indices]`, atomically unless the elements of the array are own elements."""
+        """Emit an addition of `share` to `array.grad[indices]`, atomic unless the array has own elements only."""
         grad = f"{array}.grad"
         if array in self.own_arrays:
             self.b.store(grad, indices, self.b.op("add", self.b.load(grad, indices, share.type), share))

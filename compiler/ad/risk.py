@@ -33,7 +33,7 @@ NO, MAYBE, HITS = 0, 1, 2
 
 @dataclass(frozen=True)
 class RiskPair:
-    """Represent an access, and a write that may touch the same element after it.
+    """Represent an access to an array and a later write that may touch the same element.
 
     Attributes:
         access: The access.
@@ -56,13 +56,13 @@ class RiskPair:
 
     @property
     def severity(self) -> int:
-        """Return a rank of the pair: the greater it is, the less can be done about the pair."""
+        """Return a rank of the pair: the greater it is, the fewer cures for the conflict exist."""
         return 3 if self.distance else 2 if self.inside == HITS else 1 if self.across else 0
 
 
 @dataclass(frozen=True)
 class Risk:
-    """Represent a load with the writes that may follow it.
+    """Represent a load at risk together with the writes that may overwrite its element.
 
     Attributes:
         load: The load. For the result of an atomic it is a load in place of the atomic.
@@ -76,18 +76,18 @@ class Risk:
 
     @property
     def distance(self) -> tuple[int, ...]:
-        """Return how far apart the iterations are that surely conflict; empty if none do."""
+        """Return the distance of two iterations that surely access one element, or () if none do."""
         return self.pairs[0].distance
 
     @property
     def write(self) -> Access:
-        """Return the gravest of the writes."""
+        """Return the write that is hardest to cure among those that may overwrite the element."""
         return self.pairs[0].write
 
 
 @dataclass(frozen=True)
 class _AccessSite:
-    """Represent an access at its place.
+    """Represent an access to an array together with its place in the kernel.
 
     Attributes:
         task: Number of the task.
@@ -113,14 +113,14 @@ class RiskAnalysis:
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
 
     def _sites(self, t: int) -> Iterator[_AccessSite]:
-        """Yield all statements of task t with their places."""
+        """Yield the statements of task `t` with their places."""
         for position, stmt in enumerate(walk(self.kernel.tasks[t].bounds)):
             yield _AccessSite(t, Occurrence((), position, stmt), in_bounds=True)
         for occurrence in self.structures[t].occurrences():
             yield _AccessSite(t, occurrence)
 
     def find(self) -> dict[Value, Risk]:
-        """Return the risks of all loads and of the results of all atomics, by result."""
+        """Return the risks of all loads and of all results of atomics that may be overwritten, by result."""
         written = {s.occurrence.stmt.array for s in self.writes}  # type: ignore[attr-defined]
         found = {}
         for load in self.loads:
@@ -139,7 +139,7 @@ class RiskAnalysis:
         return found
 
     def races(self, active: frozenset[Value]) -> Iterator[RiskPair]:
-        """Yield pairs of writes of different iterations of one parallel loop that surely hit one element.
+        """Yield pairs of writes by which different iterations of a parallel loop surely write one element.
 
         Only pairs with an active value to store count.
         """
@@ -152,7 +152,7 @@ class RiskAnalysis:
                     yield pair
 
     def _ordered(self) -> Iterator[tuple[_AccessSite, _AccessSite]]:
-        """Yield the pairs of writes of one task to one array of which at least one is a store.
+        """Yield the pairs of writes of one task to one array, of which at least one is a plain store.
 
         Two atomics may come in any order.
         """
@@ -170,7 +170,9 @@ class RiskAnalysis:
             yield from ((site, self.writes[j]) for j in later[bisect_right(later, k) :])
 
     def final_value_risk(self, atomic: n.Atomic, task: int) -> Write | None:
-        """Return a write that may change the array after this atomic other than by the same operation in the same task.
+        """Return a write that may change the result of an atomic min or max after it, or None.
+
+        Atomics of the same operation in the same task do not count.
 
         Args:
             atomic: An atomic min or max.
@@ -188,7 +190,7 @@ class RiskAnalysis:
         return None
 
     def read_between(self, atomic: n.Atomic, task: int, active: frozenset[Value]) -> n.Load | None:
-        """Return an active load of the same task that may read before the atomic's element is final, or None."""
+        """Return an active load of the same task that may read an atomic's element before its final value, or None."""
         sites = [s for s in self.writes if s.task == task and s.occurrence.stmt is atomic]
         for load in self.loads:
             stmt = load.occurrence.stmt
@@ -209,7 +211,7 @@ class RiskAnalysis:
     # -- one access, one write ----------------------------------------------------------------------------------
 
     def _pair(self, first: _AccessSite, write: _AccessSite) -> RiskPair | None:
-        """Return the pair of an access and a write; None if the write cannot hit the element after the access."""
+        """Return the risk pair of an access and a write, or None if the write cannot hit the element afterwards."""
         pairs = self._pairs(first, write)
         if self._disjoint(first, write, pairs):
             return None
@@ -234,7 +236,7 @@ class RiskAnalysis:
         return [(a.form(x), b.form(y)) for x, y in zip(p.indices, q.indices)]  # type: ignore[attr-defined]
 
     def _disjoint(self, load: _AccessSite, write: _AccessSite, pairs: list[tuple[Affine, Affine]]) -> bool:
-        """Return True if the indices never meet along some axis.
+        """Return True if the indices of access and write differ in every case along some axis.
 
         They differ by a constant, differ modulo a number, or have ranges that are apart.
         """
@@ -248,7 +250,7 @@ class RiskAnalysis:
         return False
 
     def _same_iteration(self, first: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> int:
-        """Return NO, MAYBE or HITS: if the write follows the access within one iteration of the task."""
+        """Return NO, MAYBE or HITS for the write overwriting the accessed element later in the same iteration."""
         structure = self.structures[t]
         common = common_block(first.path, write.path)
         loops = structure.loops(common)
@@ -267,7 +269,7 @@ class RiskAnalysis:
         return certain if comes_after(write, first, structure) else NO
 
     def _data(self, forms: list[Affine], t: int) -> bool:
-        """Return True if the indices of a task depend on more than loops, arguments and shapes."""
+        """Return True if the indices depend on values other than loop indices, arguments and shapes."""
         structure, indices = self.structures[t], self.kernel.tasks[t].indices
         found = {s for form in forms for s in form.symbols() if isinstance(s, Value)}
         return any(s not in indices and not structure.is_index(s) for s in found)
@@ -275,7 +277,7 @@ class RiskAnalysis:
     def _steps(
         self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value], t: int
     ) -> int | str:
-        """Return the number of iterations of this loop from the access to the write of its element.
+        """Return the number of trips of a loop from an access to the write of its element, or NEVER or UNKNOWN.
 
         The result is NEVER if there is no such number, and UNKNOWN if it depends on more than the index of the loop.
         """
@@ -295,7 +297,7 @@ class RiskAnalysis:
         return UNKNOWN if self.forms[t].form(loop.begin).symbols() & varying else NEVER
 
     def _other_iteration(self, task: Task, t: int, pairs: list[tuple[Affine, Affine]]) -> tuple[int, ...] | None:
-        """Return the distance of two parallel iterations that meet; empty if it is unknown; None if they never meet."""
+        """Return the distance of two iterations that access one element, () if unknown, or None if none do."""
         varying = frozenset(self.structures[t].homes)
         if is_own(tuple(p for p, q in pairs if p == q), task, self.forms[t]):
             return None
@@ -311,7 +313,7 @@ class RiskAnalysis:
 
 
 def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> Fraction | None:
-    """Return index_q - index_p for which p = q.
+    """Return the difference of the loop index between q and p for which p = q, or None if it is not a constant.
 
     The result is None unless `index` is the only varying symbol of both forms and has the same coefficient in them.
     """
@@ -326,12 +328,12 @@ def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> F
 
 
 def _meets(p: Affine, q: Affine) -> bool:
-    """Return True if p and q differ by a constant, so that the distance of iterations is all that there is to know."""
+    """Return True if the affine forms p and q differ by a constant."""
     return not subtract(p, q).terms
 
 
 def _remainders_apart(p: Affine, q: Affine) -> bool:
-    """Return True if p and q differ for all values of their symbols: 2 i and 4 j + 1 do, modulo 2."""
+    """Return True if p and q differ for all integer symbols by their remainders, as 2 i and 4 j + 1 do modulo 2."""
     divisor = gcd(*(c for _, c in (*p.terms, *q.terms)))
     return divisor > 1 and (p.constant - q.constant) % divisor != 0
 

@@ -1,4 +1,4 @@
-"""Find what a derivative rule reads by running the rule on placeholders.
+"""This module finds which operands and results a derivative rule reads, by running the rule on placeholders.
 
 The result decides which values the reverse sweep needs, and so what is saved: `neg` reads nothing, `mul` reads the
 other operand, `tanh` its result, `sin` its operand.
@@ -18,7 +18,7 @@ from .rules import VJP
 
 @dataclass(frozen=True)
 class RuleReads:
-    """Represent what one derivative rule reads.
+    """Represent which operands a derivative rule reads, and if it reads the result.
 
     Attributes:
         operands: Positions of the operands that the rule reads.
@@ -31,7 +31,7 @@ class RuleReads:
 
 @cache
 def needs(op: str, types: tuple[Scalar, ...], out: Scalar, position: int) -> RuleReads | None:
-    """Return what the rule for one operand of an operation reads; None if the operand gets no share of the adjoint.
+    """Return the operands and result that the derivative rule for an operand reads, or None if it has no rule.
 
     A rule that returns an operand unchanged reads that operand.
 

@@ -1,4 +1,4 @@
-"""Define VJP, the table of the derivatives of all operations, written with the IR builder.
+"""This module defines VJP, the table of the derivative rules of all operations, written with the IR builder.
 
 A row has one entry for each operand: a rule that gives the operand's share of the adjoint `g` of the result, or None
 where the derivative is zero or does not exist. A rule may read the operands and the result `r`. What it reads is found
@@ -25,7 +25,7 @@ DerivativeRule = Callable[[Builder, Value, tuple[Value, ...], Value], Value]
 
 @dataclass(frozen=True)
 class Slope:
-    """Represent the rule g · slope.
+    """Represent a derivative rule that multiplies the adjoint g by a slope.
 
     Attributes:
         slope: A function (builder, operands, result) -> derivative.
@@ -34,12 +34,12 @@ class Slope:
     slope: Callable[[Builder, tuple[Value, ...], Value], Value]
 
     def __call__(self, b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
-        """Return the share of the operand: the adjoint times the slope."""
+        """Return the contribution to the operand's adjoint: the result's adjoint times the slope."""
         return b.op("mul", g, self.slope(b, a, r))
 
 
 def _zero(name: str) -> str:
-    """Return why an operation has no rules, or an empty text if somebody must write them."""
+    """Return the reason for which an operation has no derivative rules, or "" if it must have them."""
     return "its kind says that it has no derivative" if OPS[name].kind in ("flat", "opaque") else ""
 
 
@@ -95,7 +95,7 @@ def _pow_exponent(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
 
 
 def _winner(comparison: str, first: bool) -> DerivativeRule:
-    """Return the rule that gives g to one operand of min or max, the second one at a tie."""
+    """Return the rule that adds g to an operand's adjoint if min or max chose it, at a tie the second operand."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
         won, zero = b.op(comparison, *a), _real(b, 0.0, g)
@@ -105,7 +105,7 @@ def _winner(comparison: str, first: bool) -> DerivativeRule:
 
 
 def _chosen(first: bool) -> DerivativeRule:
-    """Return the rule that gives g to one alternative of select, if the condition chose this alternative."""
+    """Return the rule that adds g to the adjoint of one operand of select if the condition chose this operand."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
         zero = _real(b, 0.0, g)
@@ -126,7 +126,7 @@ def _atan2(other: int, sign: str) -> DerivativeRule:
 
 
 def _frexp(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
-    """Return the share of the operand of the mantissa: m = x·2^-e, so m' = m/x; at zero, where m = x, it is 1."""
+    """Return the adjoint for the operand x of the mantissa m of frexp: with m = x·2^-e, dm/dx = m/x, or 1 at zero."""
     x = a[0]
     at_zero = b.op("cmp_eq", x, _real(b, 0.0, x))
     return b.op("select", at_zero, g, b.op("mul", g, b.op("div", r, x)))

@@ -24,7 +24,7 @@ LARGE = 6000
 
 
 def choose(sources: ValueSources, required: set[Value]) -> list[Value]:
-    """Return the values to save, in order of definition.
+    """Return the values to save at the least estimated cost, in order of definition.
 
     Args:
         sources: The ways in which the values of a task can be had without being saved.
@@ -41,7 +41,7 @@ def choose(sources: ValueSources, required: set[Value]) -> list[Value]:
 
 
 def choose_in_order(sources: ValueSources, required: set[Value]) -> list[Value]:
-    """Return each required value that cannot be had from what is available or saved before its definition."""
+    """Return the required values that cannot be recomputed from values that are available or saved before them."""
     available: set[Value] = set(sources.structure.task.indices)
     saved = []
     for value in sources.structure.made:
@@ -57,7 +57,7 @@ def choose_in_order(sources: ValueSources, required: set[Value]) -> list[Value]:
 
 
 def _involved(sources: ValueSources, required: set[Value]) -> list[Value]:
-    """Return the required values and the values that they are computed from, without free and kept values."""
+    """Return the required values and their inputs, transitively, without free and kept values."""
     found: dict[Value, None] = {}
     pending = list(required)
     while pending:
@@ -72,7 +72,7 @@ def _involved(sources: ValueSources, required: set[Value]) -> list[Value]:
 
 
 def _cannot_be_cheaper(sources: ValueSources, required: set[Value], saved: list[Value], involved: list[Value]) -> bool:
-    """Return True if the cut cannot find a cheaper choice than `saved`.
+    """Return True if no choice of a minimum cut can cost less than saving the values in `saved`.
 
     This is so if all values in `saved` must be saved, and recomputing all others costs less than saving any of them.
     """
@@ -83,7 +83,7 @@ def _cannot_be_cheaper(sources: ValueSources, required: set[Value], saved: list[
 
 
 def _cheapest(sources: ValueSources, required: set[Value], involved: list[Value]) -> set[Value]:
-    """Return the values that a minimum cut saves."""
+    """Return the set of values to save that a minimum cut chooses."""
     # Node 0 is the source, node 1 the sink. The node `again` of a value follows its node `wanted`.
     wanted = {v: 2 + 2 * k for k, v in enumerate(involved)}
     network = Network(2 + 2 * len(involved))

@@ -17,7 +17,7 @@ FRAMES = (n.For, n.While, n.Scope)
 
 
 def serialize(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward mode runs") -> Task:
-    """Return the serial task.
+    """Return the serial task that visits the points of a parallel task's box in row-major order.
 
     Draws are numbered by iteration, so in the one iteration of a serial task they would be different numbers.
 
@@ -45,7 +45,7 @@ def serialize(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward
 
 
 def _returns(block: Block, depth: int) -> Block:
-    """Return the block with each `return` turned into a `continue`; `depth` frames lead to the innermost axis."""
+    """Return the block with each `return` replaced by a `continue` of the innermost loop over the box."""
 
     def change(stmt: Stmt) -> Stmt:
         if isinstance(stmt, n.Return):

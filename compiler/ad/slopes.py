@@ -1,4 +1,4 @@
-"""Compute slopes, which are derivatives, in the forward sweep beside their operations, so that they can be saved.
+"""This module computes slopes (derivatives) of operations in the forward sweep, so that they can be saved.
 
     v = sin(v)          %1 = get v; %2 = sin %1; %3 = cos %1; set v, %2
 
@@ -36,7 +36,7 @@ def with_slopes(task: Task, activity: Activity, first_id: int) -> tuple[Task, Sl
 
 
 class _Slopes:
-    """Add slopes to the blocks of one task."""
+    """Insert the computation of slopes into the blocks of one task."""
 
     def __init__(self, activity: Activity, first_id: int) -> None:
         self.activity = activity
@@ -45,7 +45,7 @@ class _Slopes:
         self._behind: dict[Value, Block] = {}
 
     def block(self, block: Block) -> Block:
-        """Return the block with the computation of the slope after each operation that has one."""
+        """Return the block with the slopes of each operation computed after it."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Op):
@@ -71,5 +71,5 @@ class _Slopes:
 
 
 def _wide(b: Builder, value: Value) -> Value:
-    """Convert a value to the type of the adjoint that a slope is multiplied with."""
+    """Return a slope converted to the type of the adjoint with which it is multiplied."""
     return b.cast(value, adjoint_type(value.type)) if value.type.is_real else value

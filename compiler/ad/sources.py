@@ -1,4 +1,4 @@
-"""Find how a value can be had in the reverse sweep without being saved, and what that costs.
+"""This module finds how the reverse sweep can get a value without saving it, and at which cost.
 
     free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
     kept        values defined outside serial loops: a register that outlives the forward sweep
@@ -34,7 +34,7 @@ PUSH, BYTE = 16, 4
 
 
 class ValueSources:
-    """Represent the ways in which the values of one task can be had without being saved.
+    """Represent the ways to get each value of one task in the reverse sweep without saving it.
 
     Attributes:
         structure: The structure of the task.
@@ -54,11 +54,11 @@ class ValueSources:
         self.counters = find_counters(structure) if policy.recompute else {}
 
     def is_free(self, value: Value) -> bool:
-        """Return True if the value costs nothing in the reverse sweep."""
+        """Return True if the reverse sweep can use the value at no cost."""
         return isinstance(self.structure.made.get(value), FREE) or self.structure.is_index(value)
 
     def is_kept(self, value: Value) -> bool:
-        """Return True if the value is defined outside serial loops, so that a register keeps it."""
+        """Return True if the value is defined outside of serial loops, so that a register can keep it."""
         return self.structure.depth(self.structure.homes[value]) == 0
 
     def is_recomputable(self, value: Value) -> bool:
@@ -82,19 +82,19 @@ class ValueSources:
         return own * self._weight(value)
 
     def price(self, value: Value) -> int:
-        """Return the price of saving a value, in additions."""
+        """Return the price of saving a value on an adstack, in units of one addition."""
         return price(value.type) * self._weight(value)
 
     def _weight(self, value: Value) -> int:
-        """Return the weight of the block that defines the value."""
+        """Return the assumed number of executions of the block that defines the value."""
         return weight(self.structure, self.structure.homes[value])
 
     def price_of_restoring(self, places: Collection[PathPlace]) -> int:
-        """Return the price of saving what each of these writes to local arrays replaces, in additions."""
+        """Return the price of saving the elements that the given writes to local arrays overwrite, in additions."""
         return sum(self._price_of_element(path, position) for path, position in places)
 
     def _price_of_element(self, path: BlockPath, position: int) -> int:
-        """Return the price of saving what one write to a local array replaces."""
+        """Return the price of saving the element that one write to a local array overwrites."""
         stmt = self.structure.blocks[path][position]
         assert isinstance(stmt, n.SetElement)
         return price(stmt.value.type) * weight(self.structure, path)
@@ -106,5 +106,5 @@ def price(dtype: Scalar) -> int:
 
 
 def weight(structure: Structure, path: BlockPath) -> int:
-    """Return how often a block is assumed to run: each of up to six loops around it counts eight times."""
+    """Return the assumed number of executions of a block, which is 8^d for d <= 6 loops around it."""
     return 1 << 3 * min(structure.depth(path), 6)

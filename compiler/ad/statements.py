@@ -1,4 +1,4 @@
-"""Define REVERSE, the table of the adjoints of all statements, with one handler for each class.
+"""This module defines REVERSE, the table of functions that emit the adjoint of a statement, one per class.
 
 A handler emits the reverse of one statement. It gets primals through `primal` and adjoints through `take` and `add`, so
 that no handler knows how a value is kept.
@@ -40,7 +40,7 @@ REVERSE: Table[type[Stmt], Handler] = Table(
 
 @REVERSE.row(n.Op)
 def _op(r: TaskReverser, stmt: n.Op, path: BlockPath, position: int) -> None:
-    """Add the share of each active operand, by its slope or by its rule."""
+    """Emit the reverse of an operation: add a contribution to the adjoint of each active operand."""
     adjoint = r.take(stmt.result)
     if adjoint is None:
         return
@@ -57,19 +57,19 @@ def _op(r: TaskReverser, stmt: n.Op, path: BlockPath, position: int) -> None:
 
 
 def _wide(r: TaskReverser, primal: Value) -> Value:
-    """Convert what a rule reads to the type of the adjoint that it is multiplied with."""
+    """Return a primal converted to the type of the adjoint with which a derivative rule multiplies it."""
     return r.b.cast(primal, adjoint_type(primal.type)) if primal.type.is_real else primal
 
 
 @REVERSE.row(n.Cast)
 def _cast(r: TaskReverser, stmt: n.Cast, path: BlockPath, position: int) -> None:
-    """Add the adjoint of the result to the operand."""
+    """Emit the reverse of a cast: add the result's adjoint to the operand's adjoint."""
     r.add(stmt.arg, r.take(stmt.result))
 
 
 @REVERSE.row(n.Get)
 def _get(r: TaskReverser, stmt: n.Get, path: BlockPath, position: int) -> None:
-    """Add the adjoint of the result to that of the local."""
+    """Emit the reverse of a read of a local: add the result's adjoint to the local's adjoint."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
         r.add_local(stmt.var, adjoint)
@@ -77,13 +77,13 @@ def _get(r: TaskReverser, stmt: n.Get, path: BlockPath, position: int) -> None:
 
 @REVERSE.row(n.Set)
 def _set(r: TaskReverser, stmt: n.Set, path: BlockPath, position: int) -> None:
-    """Take the adjoint of the local and add it to that of the value."""
+    """Emit the reverse of a write to a local: move the local's adjoint to the value's adjoint."""
     r.add(stmt.value, r.take_local(stmt.var, stmt.value.type))
 
 
 @REVERSE.row(n.Local)
 def _local(r: TaskReverser, stmt: n.Local, path: BlockPath, position: int) -> None:
-    """Pop the zero that the declaration pushed to an adstack, if something could read it.
+    """Emit the reverse of a local's declaration: pop the initial zero from its adstack, if it was pushed.
 
     The adjoint of a local without an adstack just ends here.
     """
@@ -93,7 +93,7 @@ def _local(r: TaskReverser, stmt: n.Local, path: BlockPath, position: int) -> No
 
 @REVERSE.row(n.GetElement)
 def _get_element(r: TaskReverser, stmt: n.GetElement, path: BlockPath, position: int) -> None:
-    """Add the adjoint of the result to that of the element."""
+    """Emit the reverse of a read of a local array: add the result's adjoint to the element's adjoint."""
     adjoint = r.take(stmt.result)
     if adjoint is not None:
         r.add_element_of_local(stmt.var, r.primal(stmt.index), adjoint)
@@ -101,7 +101,7 @@ def _get_element(r: TaskReverser, stmt: n.GetElement, path: BlockPath, position:
 
 @REVERSE.row(n.SetElement)
 def _set_element(r: TaskReverser, stmt: n.SetElement, path: BlockPath, position: int) -> None:
-    """Put back what the write replaced. Then take the adjoint of the element, zero it and add it, as for a store."""
+    """Emit the reverse of a write to a local array: restore the element and move its adjoint to the value."""
     index = r.primal(stmt.index)
     if (path, position) in r.plan.restored:
         stack = overwritten_stack(r.prefix, path, position)
@@ -116,7 +116,7 @@ def _set_element(r: TaskReverser, stmt: n.SetElement, path: BlockPath, position:
 
 @REVERSE.row(n.Load)
 def _load(r: TaskReverser, stmt: n.Load, path: BlockPath, position: int) -> None:
-    """Add the adjoint of the result to that of the element, if the array has a gradient."""
+    """Emit the reverse of a load: add the result's adjoint to the element's adjoint if the array has a gradient."""
     adjoint = r.take(stmt.result)
     if adjoint is not None and stmt.array in r.activity.arrays:
         r.add_element(stmt.array, r.primals(stmt.indices), adjoint)
@@ -124,7 +124,7 @@ def _load(r: TaskReverser, stmt: n.Load, path: BlockPath, position: int) -> None
 
 @REVERSE.row(n.Store)
 def _store(r: TaskReverser, stmt: n.Store, path: BlockPath, position: int) -> None:
-    """Take the adjoint of the element, zero it and add it to the adjoint of the value.
+    """Emit the reverse of a store: move the element's adjoint to the value's adjoint.
 
     The content before the store does not influence what follows, so its adjoint is zero.
     """
@@ -136,7 +136,7 @@ def _store(r: TaskReverser, stmt: n.Store, path: BlockPath, position: int) -> No
 
 @REVERSE.row(n.Atomic)
 def _atomic(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:
-    """Give the adjoint of the element to the value of an atomic add, min or max.
+    """Emit the reverse of an atomic add, min or max: pass the element's adjoint to the value.
 
     The share of a value added is the adjoint. Of min and max, the iteration that holds the final value takes the
     adjoint, once.
@@ -171,7 +171,7 @@ def _if(r: TaskReverser, stmt: n.If, path: BlockPath, position: int) -> None:
 
 @REVERSE.row(n.For)
 def _for(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
-    """Visit the same indices, last to first.
+    """Emit the reverse of a `for` loop: a loop over the same indices, last to first.
 
     A loop that may stop early visits first + k * step for k in 0 .. trips.
     """
@@ -197,7 +197,7 @@ def _for(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
 
 
 def _last_index(r: TaskReverser, stmt: n.For) -> Value:
-    """Return begin + ((|end - begin| - 1) // |step|) * step, where a descending loop starts."""
+    """Return the last index of a loop, begin + ((|end - begin| - 1) // |step|) * step."""
     # The span of a loop may need 64 bits.
     begin, end = (r.b.cast(r.primal(v), i64) for v in (stmt.begin, stmt.end))
     span = r.b.op("sub", end, begin) if stmt.step > 0 else r.b.op("sub", begin, end)
@@ -208,7 +208,7 @@ def _last_index(r: TaskReverser, stmt: n.For) -> Value:
 
 @REVERSE.row(n.While)
 def _while(r: TaskReverser, stmt: n.While, path: BlockPath, position: int) -> None:
-    """Repeat the reverse of the body as often as the body ran. The condition block has no derivative."""
+    """Emit the reverse of a `while` loop: the reverse of its body, repeated as often as the body ran."""
     assert stmt.trips is not None
     trips = r.primal(stmt.trips)
     zero, index, inner = r.b.const(0, trips.type), r.b.fresh(trips.type), (*path, (position, "body"))

@@ -1,4 +1,4 @@
-"""Find for each statement of a task the block that holds it, and what encloses that block.
+"""This module finds the block of each statement of a task, and the statements around that block.
 
 A block is named by its path from the body of the task: pairs (position of the holding statement, field). So a node that
 stands at two places has two occurrences.
@@ -20,7 +20,7 @@ BlockPath = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Represent one statement at one place.
+    """Represent a statement of a task together with its block and its position there.
 
     Attributes:
         path: The block that holds the statement.
@@ -34,7 +34,7 @@ class Occurrence:
 
 
 class Structure:
-    """Represent the blocks and values of one task of stage structured.
+    """Hold the blocks of one task of stage structured, and the block that defines each value.
 
     Attributes:
         task: The task.
@@ -55,7 +55,7 @@ class Structure:
         self._enter(task.body, ())
 
     def _enter(self, block: Block, path: BlockPath) -> None:
-        """Enter a block and all blocks inside it."""
+        """Record a block and all blocks inside of it."""
         self.blocks[path] = block
         for position, stmt in enumerate(block):
             for value in RESULTS[type(stmt)](stmt):
@@ -70,7 +70,7 @@ class Structure:
                     self._enter(inner, (*path, (position, name)))
 
     def holder(self, path: BlockPath) -> Stmt:
-        """Return the statement that holds a block. The block must not be the body of the task."""
+        """Return the statement of which a block is a part. The block must not be the body of the task."""
         return self.blocks[path[:-1]][path[-1][0]]
 
     def loops(self, path: BlockPath) -> list[tuple[BlockPath, n.For | n.While]]:
@@ -99,7 +99,7 @@ class Structure:
 
 
 def is_set_at_once(block: Block, position: int, var: str) -> bool:
-    """Return True if a local declared at this position of a block is set in the block before anything reads it."""
+    """Return True if the first use of a local after its declaration at `position` is a `set` in the same block."""
     for stmt in block[position + 1 :]:
         if isinstance(stmt, SCALAR_USES) and stmt.var == var:
             return isinstance(stmt, n.Set)
@@ -125,7 +125,7 @@ def common_block(a: BlockPath, b: BlockPath) -> BlockPath:
 
 
 def comes_after(later: Occurrence, earlier: Occurrence, structure: Structure) -> bool:
-    """Return True if `later` may run after `earlier` in one pass over their common block."""
+    """Return True if `later` may run after `earlier` in one execution of their innermost common block."""
     common = common_block(later.path, earlier.path)
     a, b = later.path[len(common) :], earlier.path[len(common) :]
     place_a = a[0][0] if a else later.position

@@ -1,4 +1,4 @@
-"""Make tangent kernels: forward mode computes beside every real value its derivative along one direction.
+"""This module makes tangent kernels, which compute every real value together with its derivative along a direction.
 
     %2 = mul %0, %1            →    %2 = mul %0, %1;  %2' = %0'·%1 + %1'·%0
     store y[i], %2                  store y[i], %2;   store y.dual[i], %2'
@@ -66,7 +66,7 @@ def tangent(kernel: Kernel, carriers: Iterable[str], gradient: bool = False) -> 
 
 
 def _refuse_clashes(kernel: Kernel, duals: tuple[Param, ...]) -> None:
-    """Refuse a kernel that uses `x.dual` itself, because its tangents would update `x.dual` too.
+    """Raise an error if a kernel uses `x.dual` itself, because its tangent kernel would update `x.dual` too.
 
     Refuse also an access to `x.grad` that is no parameter but means the adjoint of a parameter x, as adjoint kernels
     may: this array has no tangent.
@@ -90,7 +90,7 @@ def _refuse_clashes(kernel: Kernel, duals: tuple[Param, ...]) -> None:
 
 
 class TangentSweep:
-    """Rewrite the bodies of one kernel with tangents.
+    """Rewrite the bodies of one kernel so that they also compute tangents.
 
     Attributes:
         kernel: The kernel.
@@ -120,7 +120,7 @@ class TangentSweep:
         self.tangents: dict[Value, Value] = {}
 
     def task(self, task: Task) -> Task:
-        """Return a task with tangents, as a serial task if its iterations must not interleave."""
+        """Return the task with tangents added, made serial if updates of value and tangent must not interleave."""
         shared = self.arrays - own_arrays(task)
         coupled = [s for s in walk_task(task) if isinstance(s, n.Atomic) and s.array in shared and self.couples(s)]
         if coupled and task.is_parallel:
@@ -128,18 +128,18 @@ class TangentSweep:
         return replace(task, body=self.block(task.body))
 
     def couples(self, stmt: n.Atomic) -> bool:
-        """Return True if primal and tangent of the element must change in one step."""
+        """Return True if the value and the tangent of the atomic's element must change in one step."""
         return not self.hands_out(stmt) and (stmt.op != "add" or stmt.result in self.used)
 
     def hands_out(self, stmt: n.Atomic) -> bool:
-        """Return True if the atomic takes the adjoint of an element for the winner of an extreme.
+        """Return True if the atomic is the exchange by which the winner of a min or max takes an adjoint.
 
         Only gradients contain such an exchange.
         """
         return self.gradient and stmt.op == "exchange" and stmt.array.endswith(GRAD) and stmt.value not in self.varied
 
     def block(self, block: Block) -> Block:
-        """Return the statements of a block with those of their tangents."""
+        """Return the statements of a block together with the statements that compute their tangents."""
         with self.b.block() as made:
             for stmt in block:
                 self.b.loc = stmt.loc
@@ -147,24 +147,24 @@ class TangentSweep:
         return tuple(made)
 
     def twin(self, var: str) -> str | None:
-        """Return the local that holds the tangent of a local; None if it has no tangent."""
+        """Return the name of the local that holds the tangent of a local, or None if it has none."""
         return var + self.suffix if var in self.locals else None
 
     def twin_stack(self, stack: str) -> str | None:
-        """Return the adstack that holds the tangents of an adstack; None if it has no tangents."""
+        """Return the name of the adstack that holds the tangents of an adstack, or None if it has none."""
         return stack + self.suffix if stack in self.stacks else None
 
     def dual(self, array: str) -> str | None:
-        """Return the array that holds the tangent of an array or temporary; None if it has no tangent."""
+        """Return the name of the array that holds the tangent of an array or temporary, or None if it has none."""
         return array + DUAL if array in self.arrays else None
 
     def of(self, value: Value) -> Value:
-        """Return the tangent of a value, which is a zero if the value has no tangent."""
+        """Return the tangent of a value. It is a zero constant if the value has no tangent."""
         found = self.tangents.get(value)
         return self.b.const(0.0, value.type) if found is None else found
 
     def along(self, op: str, args: tuple[Value, ...], result: Value) -> Value | None:
-        """Return the tangent of an operation's result from its entries in VJP; None if no operand contributes."""
+        """Return the tangent of an operation's result by its rules in table VJP, or None if it is zero."""
         total: Value | None = None
         for operand, rule in zip(args, VJP[op]):
             direction = self.tangents.get(operand)
@@ -175,7 +175,7 @@ class TangentSweep:
 
 
 def _suffix(kernel: Kernel) -> str:
-    """Return the text that names of twins end with. No local and no adstack of the kernel ends with it."""
+    """Return the suffix of the names of locals and adstacks for tangents, which no name of the kernel has."""
     names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
     names |= {s.stack for s in walk_kernel(kernel) if isinstance(s, n.StackAlloca)}
     suffix = DUAL

@@ -1,4 +1,4 @@
-"""Define TANGENT, the table of forward mode for all statements, with one handler for each class.
+"""This module defines TANGENT, the table of functions that emit a statement with its tangent, one per class.
 
 A handler emits the statement itself and then what its tangent needs. Primals are read as they are at that place.
 """
@@ -28,13 +28,13 @@ TANGENT: Table[type[Stmt], Handler] = Table(
 
 @TANGENT.row(n.Const, n.Arg, n.Shape, n.BitCast, n.Within, n.Random, n.Break, n.Continue, n.Return, n.Assert, n.Print)
 def _constant(s: TangentSweep, stmt: Stmt) -> None:
-    """Emit a statement without a tangent: a constant, bits, a draw, or a jump or effect that reads primals only."""
+    """Emit a statement unchanged that has no tangent, such as a constant, a draw, a jump or a print."""
     s.b.emit(stmt)
 
 
 @TANGENT.row(n.If, n.For, n.While, n.Scope)
 def _nested(s: TangentSweep, stmt: Stmt) -> None:
-    """Emit the statement with tangents in its blocks; its control flow does not change."""
+    """Emit a statement with blocks, such as an `if` or a loop, with tangents computed inside of the blocks."""
     s.b.emit(map_blocks(stmt, s.block))
 
 
@@ -61,7 +61,7 @@ def _cast(s: TangentSweep, stmt: n.Cast) -> None:
 
 @TANGENT.row(n.Local, n.LocalArray)
 def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
-    """Emit a declaration of a local, and that of the local (twin) that holds its tangent."""
+    """Emit the declaration of a local, and of a second local for its tangent."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -70,7 +70,7 @@ def _local(s: TangentSweep, stmt: n.Local | n.LocalArray) -> None:
 
 @TANGENT.row(n.Get, n.GetElement)
 def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
-    """Emit a read, and the same read of the twin, which holds the tangent."""
+    """Emit a read of a local, and the same read of the local that holds the tangent."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -80,7 +80,7 @@ def _get(s: TangentSweep, stmt: n.Get | n.GetElement) -> None:
 
 @TANGENT.row(n.Set, n.SetElement)
 def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
-    """Emit a write, and the write of the tangent to its twin."""
+    """Emit a write to a local, and a write of the tangent to the local that holds it."""
     s.b.emit(stmt)
     twin = s.twin(stmt.var)
     if twin is not None:
@@ -92,7 +92,7 @@ def _set(s: TangentSweep, stmt: n.Set | n.SetElement) -> None:
 
 @TANGENT.row(n.StackAlloca, n.StackPop)
 def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
-    """Emit the statement, and the same for the twin, which holds the tangent."""
+    """Emit a declaration or pop of an adstack, and the same for the adstack that holds the tangents."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None:
@@ -101,7 +101,7 @@ def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
 
 @TANGENT.row(n.StackPush, n.StackAccumulate)
 def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
-    """Emit a push or accumulation, and the same with the tangent on a second adstack (twin).
+    """Emit a push or accumulation, and the same with the tangent on the adstack that holds the tangents.
 
     A slot of the twin holds the tangents of primal and adjoint, so both adstacks have the same depth at any time.
     """
@@ -113,7 +113,7 @@ def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
 
 @TANGENT.row(n.StackTop, n.StackTopAdjoint)
 def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
-    """Emit a read, and the same read of the twin (its tangent) if the result depends on a carrier."""
+    """Emit a read of an adstack, and the same read of its tangents if the result has a tangent."""
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
     if twin is not None and stmt.result in s.varied:
@@ -126,7 +126,7 @@ def _top(s: TangentSweep, stmt: n.StackTop | n.StackTopAdjoint) -> None:
 
 @TANGENT.row(n.Load)
 def _load(s: TangentSweep, stmt: n.Load) -> None:
-    """Emit the load, and the load of the tangent."""
+    """Emit a load, and a load of the element's tangent."""
     s.b.emit(stmt)
     dual = s.dual(stmt.array)
     if dual is not None:
@@ -135,7 +135,7 @@ def _load(s: TangentSweep, stmt: n.Load) -> None:
 
 @TANGENT.row(n.Store)
 def _store(s: TangentSweep, stmt: n.Store) -> None:
-    """Emit the store, and the store of the tangent: overwriting an element replaces its tangent too."""
+    """Emit a store, and a store of the value's tangent to the element's tangent."""
     s.b.emit(stmt)
     dual = s.dual(stmt.array)
     if dual is not None:
@@ -144,7 +144,7 @@ def _store(s: TangentSweep, stmt: n.Store) -> None:
 
 @TANGENT.row(n.Atomic)
 def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
-    """Emit an atomic and the update of its tangent.
+    """Emit an atomic, and the update of the element's tangent.
 
     An atomic add adds the tangent. Others change primal and tangent in one step, which `TangentSweep.task` has made
     safe.
@@ -164,7 +164,10 @@ def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
 
 
 def _read_modify_write(s: TangentSweep, stmt: n.Atomic, dual: str) -> None:
-    """Emit an atomic with the tangent of op(old, value); at a tie of an extreme the new value wins."""
+    """Emit an atomic, and a store of the tangent of op(old, value) to the element's tangent.
+
+    At a tie of an atomic min or max the new value wins.
+    """
     old = s.b.load(dual, stmt.indices, stmt.value.type)
     s.b.emit(stmt)
     s.tangents[stmt.result] = old

@@ -25,7 +25,7 @@ from ..ir.walk import RESULTS, operands, walk_task
 
 @dataclass(frozen=True)
 class RemainderSymbol:
-    """A `RemainderSymbol` is the symbol `form modulo modulus`.
+    """Represent the symbol `form modulo modulus` in an affine form.
 
     Attributes:
         form: form whose symbols are all fixed by a launch.
@@ -38,7 +38,7 @@ class RemainderSymbol:
 
 @dataclass(frozen=True)
 class UniqueClaim:
-    """A `UniqueClaim` marks a part of a tuple that the program claims to differ between iterations.
+    """Represent the claim that an index is part of a tuple that differs between iterations.
 
     Attributes:
         group: number that the parts of one tuple share.
@@ -52,7 +52,7 @@ Symbol = Value | tuple[str, str] | tuple[str, str, int] | RemainderSymbol
 
 @dataclass(frozen=True)
 class Affine:
-    """An `Affine` is the form constant + sum(coefficient * symbol).
+    """Represent the affine form constant + sum(coefficient * symbol) of an integer.
 
     Attributes:
         constant: constant term.
@@ -67,16 +67,16 @@ class Affine:
         return dict(self.terms).get(symbol, 0)
 
     def symbols(self) -> frozenset[Symbol]:
-        """Return the symbols of the form."""
+        """Return the set of symbols that occur in the form."""
         return frozenset(s for s, _ in self.terms)
 
     def without(self, symbols: frozenset[Symbol]) -> Affine:
-        """Return the form without the terms of these symbols."""
+        """Return the form without the terms of the given symbols."""
         return Affine(self.constant, tuple((s, c) for s, c in self.terms if s not in symbols))
 
 
 def surely_differ(a: Affine, b: Affine) -> bool:
-    """Return True if two forms over what a launch fixes surely differ: by a constant, or modulo a common modulus."""
+    """Return True if two affine forms surely differ, by a constant or modulo a common modulus."""
     difference = subtract(a, b)
     # A value may differ between iterations, so only symbols that a launch fixes can prove a difference.
     if any(isinstance(s, Value) for s in difference.symbols()):
@@ -88,7 +88,7 @@ def surely_differ(a: Affine, b: Affine) -> bool:
 
 
 def _nonzero_modulo(form: Affine, modulus: int) -> bool:
-    """Return True if the form is surely no multiple of the modulus.
+    """Return True if the form is surely not a multiple of the modulus.
 
     A remainder modulo m counts as its form, because r · (f mod m) equals r · f modulo m.
     """
@@ -128,7 +128,7 @@ class IndexForms:
 
     @cached_property
     def made(self) -> dict[Value, Stmt]:
-        """Return the statement that defines each value.
+        """Return a mapping from each value of the task to the statement that defines it.
 
         The table is built when the first form is asked for, because often no form is needed.
         """
@@ -136,7 +136,7 @@ class IndexForms:
 
     @cached_property
     def _claims(self) -> dict[Value, UniqueClaim]:
-        """Return the claim of each value that is the result of a `unique`."""
+        """Return a mapping from each result of a `unique` statement to its claim."""
         groups = {v: s.args[1] for v, s in self.made.items() if isinstance(s, n.Op) and s.op == "unique"}
         numbers = {v: self.made.get(group) for v, group in groups.items()}
         return {v: UniqueClaim(int(s.value)) for v, s in numbers.items() if isinstance(s, n.Const)}
@@ -146,11 +146,11 @@ class IndexForms:
         return self._claims.get(value)
 
     def parts(self, group: int) -> set[Value]:
-        """Return the values that make up a tuple that is claimed to be unique."""
+        """Return the values that make up the index tuple `group`, which is claimed to be unique."""
         return {v for v, claim in self._claims.items() if claim.group == group}
 
     def form(self, value: Value) -> Affine:
-        """Return the form of an integer value; a value that is not affine is its own symbol."""
+        """Return the affine form of an integer value. A value that is not affine is a symbol of its own."""
         pending = [] if value in self._forms else [value]
         # Operands come first, without recursion: chains of sums may be longer than Python's stack.
         while pending:
@@ -202,7 +202,7 @@ class IndexForms:
         return self._remainder(stmt)
 
     def _remainder(self, stmt: n.Op) -> Affine | None:
-        """Return the form of `a mod m`, or of `a and 2^k - 1`, if a launch fixes a; else None."""
+        """Return the form of `a mod m`, or of `a and 2^k - 1`, if `a` is constant in a launch, else None."""
         if stmt.op not in ("mod", "bit_and"):
             return None
         a, m = (self.form(v) for v in stmt.args)
@@ -216,13 +216,13 @@ class IndexForms:
 
 
 def _modulo(form: Affine) -> Affine:
-    """Return the form modulo 2^32, with all numbers in the range of i32."""
+    """Return the form with all its numbers reduced modulo 2^32 into the range of i32."""
     small = [(s, (c + 2**31) % 2**32 - 2**31) for s, c in form.terms]
     return Affine((form.constant + 2**31) % 2**32 - 2**31, tuple((s, c) for s, c in small if c))
 
 
 def _keeps_value(cast: n.Cast) -> bool:
-    """Return True if a cast between integers keeps every number."""
+    """Return True if a cast between integer types never changes the number."""
     source, target = cast.arg.type, cast.result.type
     # A negative number has no counterpart in an unsigned type.
     if not (source.is_int and target.is_int) or source.is_signed and not target.is_signed:
@@ -247,7 +247,7 @@ def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
 
 
 def _tells_apart(coefficient: int, symbol: Value, task: Task) -> bool:
-    """Return True if coefficient * symbol differs wherever the symbol differs, although the product may wrap.
+    """Return True if coefficient * symbol differs for different values of the symbol, even if the product wraps.
 
     2^k times i repeats after 2^(32 - k) places. The index of a box of 2^28 or more places that wraps is assumed to
     leave its array elsewhere.

@@ -1,4 +1,4 @@
-"""This module finds the real values that decide control flow, an index, or which iteration holds an extreme.
+"""This module finds the real values that decide a branch, a loop, an index, or the winner of an atomic min or max.
 
 A kernel, its gradient and its counting kernel each compute these values for themselves and must agree to the last bit.
 If a product were fused into a sum in only one of them, trip counts, depths of adstacks and winners would differ. A
@@ -18,7 +18,7 @@ CONTROL = (n.If, n.For, n.While)
 
 
 def decisive_values(kernel: Kernel) -> frozenset[Value]:
-    """Return the real values on whose last bit control flow, an index or the winner of an atomic extreme depends."""
+    """Return the real values whose last bit may decide control flow, an index or the winner of a min or max."""
     made: dict[Value, Stmt] = {}
     written: dict[EffectPlace, list[Value]] = {}
     pending: list[Value] = []
@@ -43,7 +43,7 @@ def decisive_values(kernel: Kernel) -> frozenset[Value]:
 
 
 def _roots(stmt: Stmt) -> Iterator[Value]:
-    """Return the operands of a statement that decide something themselves."""
+    """Yield the operands of a statement that decide control flow, an index or a winner by themselves."""
     if isinstance(stmt, CONTROL):
         yield from operands(stmt)
         return

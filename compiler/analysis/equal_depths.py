@@ -19,7 +19,7 @@ ChangeSignature = tuple[tuple[int, int], ...]
 
 
 def lockstep(body: Block) -> dict[str, int]:
-    """Return the number of the group of each adstack that the block declares or changes, by name."""
+    """Return a mapping from each adstack in the block to the number of its group of equal depths."""
     pieces = _ChangeRecorder()
     pieces.block(body)
     groups: dict[tuple[ChangeSignature, int | None], int] = {}
@@ -30,13 +30,13 @@ def lockstep(body: Block) -> dict[str, int]:
 
 
 def leaders(body: Block) -> dict[str, str]:
-    """Return the first stack of the group of each stack, by name."""
+    """Return a mapping from each adstack to the first adstack of its group of equal depths."""
     first: dict[int, str] = {}
     return {name: first.setdefault(group, name) for name, group in lockstep(body).items()}
 
 
 class _ChangeRecorder:
-    """This class walks a block and records the changes of each adstack.
+    """Walk a block and record in order the pushes and pops of each adstack.
 
     Attributes:
         changes: signature of each stack.

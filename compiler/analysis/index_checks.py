@@ -1,4 +1,4 @@
-"""This module decides which indices of a task are compared with the extents of their arrays: all that are not proved.
+"""This module decides which indices of a task need a comparison with array extents: those not proved inside.
 
     for i in 0 .. shape(x, 0):
       load x[i]        i is proved: no check is needed
@@ -33,7 +33,7 @@ Checked = Access | n.Within
 
 @dataclass(frozen=True)
 class LoopCheck:
-    """A `LoopCheck` is the check of an index that a loop uses in every trip: coefficient * (index of the loop) + rest.
+    """Represent the index check, done before a loop, of an index of the form coefficient * (loop index) + rest.
 
     Attributes:
         stmt: the access.
@@ -56,7 +56,7 @@ Conditions = tuple[tuple[Affine, ...], ...]
 
 @dataclass
 class IndexChecks:
-    """This class holds the checks that the code of a task must make.
+    """Hold the index checks that the code of a task must make.
 
     Statements are named by `id`; the task keeps them alive.
 
@@ -77,19 +77,19 @@ class IndexChecks:
     loops: dict[int, list[LoopCheck]] = field(default_factory=dict)
 
     def of(self, stmt: Checked) -> frozenset[int]:
-        """Return the axes whose index is checked at the access itself."""
+        """Return the axes of an access whose indices are checked at the access itself."""
         found = self.axes.get(id(stmt))
         if found is not None:
             return found
         return frozenset(range(len(indices_of(stmt)))) if self.default else frozenset()
 
     def where_inside(self) -> IndexChecks:
-        """Return the checks that remain if the conditions on extents and arguments in `launches` all hold."""
+        """Return the index checks that remain if all launch conditions in `launches` hold."""
         left = {key: frozenset(a for a in axes if (key, a) not in self.launches) for key, axes in self.axes.items()}
         return replace(self, axes=left, launches={})
 
     def before(self, loop: n.For) -> list[LoopCheck]:
-        """Return what code checks before the first trip of a loop."""
+        """Return the index checks that code must make before the first trip of a loop."""
         return self.loops.get(id(loop), [])
 
 
@@ -113,7 +113,7 @@ def indices_of(stmt: Checked) -> tuple[Value, ...]:
 
 
 def shape_array(array: str) -> str:
-    """Return the array whose extents an array shares: adjoints and tangents have the shapes of their primals."""
+    """Return the array whose shape an array has: that of the primal for an adjoint or a tangent."""
     while array.endswith((".grad", ".dual")):
         array = array[:-5]
     return array
@@ -124,7 +124,7 @@ CheckKey = tuple[str | Affine | Value, int, Affine | Value]
 
 
 class _IndexAnalysis:
-    """This class walks a task in order of text and proves or records each index.
+    """Walk a task in textual order and prove each index to be inside, or record that it needs a check.
 
     Attributes:
         outside: accesses of local arrays that are not proved at some occurrence.
@@ -157,7 +157,7 @@ class _IndexAnalysis:
         self.once = {name for name, count in counts.items() if count == 1}
 
     def run(self) -> None:
-        """Visit the bounds, then the body with the facts about indices that follow from the bounds."""
+        """Visit the bounds of the task, then its body with the facts that follow from the bounds."""
         self.block(self.task.bounds)
         for index, begin, end in zip(self.task.indices, self.task.begin, self.task.end):
             low, high = self.facts.value(begin), self.facts.value(end)
@@ -168,7 +168,7 @@ class _IndexAnalysis:
     # -- statements -----------------------------------------------------------------------------------------
 
     def block(self, body: Block) -> None:
-        """Visit a block; the caller forgets what is known at its end."""
+        """Visit the statements of a block. The caller then drops the facts that hold only in the block."""
         for stmt in body:
             kind = type(stmt)
             if kind in (n.Load, n.Store, n.Atomic, n.Within):
@@ -191,7 +191,7 @@ class _IndexAnalysis:
                 self._others(stmt)
 
     def _repeated(self, body: Block) -> None:
-        """Visit a block that runs any number of times, and forget after it what was learned inside."""
+        """Visit a block that runs any number of times, then drop the facts that were learned in it."""
         mark, known = self.facts.mark(), len(self.inside)
         self.depth += 1
         self.block(body)
@@ -258,7 +258,7 @@ class _IndexAnalysis:
         return self.facts.forms.resolved(self.facts.forms.form(indices_of(stmt)[axis]), self.path)
 
     def _extent(self, stmt: Checked, axis: int) -> Affine | None:
-        """Return the form of the extent of an index, or None if it is not a whole number."""
+        """Return the affine form of the extent that an index is compared with, or None if it may wrap."""
         if not isinstance(stmt, n.Within):
             return Affine(0, ((("shape", shape_array(stmt.array), axis), 1),))
         form = self.facts.value(stmt.extent)
@@ -270,7 +270,7 @@ class _IndexAnalysis:
         return whose, axis, form if self.facts.is_exact(form, index) else index
 
     def _goals(self, stmt: Checked, axis: int) -> tuple[Affine, ...]:
-        """Return the forms that must not be negative for the index to be inside, or () if they are not known."""
+        """Return the forms that are all at least zero exactly if the index is inside, or () if they are unknown."""
         extent, index = self._extent(stmt, axis), indices_of(stmt)[axis]
         if extent is None or index.type not in (i32, i64) or not self.facts.widens_exactly(index):
             return ()
@@ -284,12 +284,12 @@ class _IndexAnalysis:
         return bool(goals) and all(map(self.facts.holds, goals))
 
     def _conditions(self, stmt: Checked, axis: int) -> Conditions:
-        """Return the conditions that a launch can evaluate in place of a check, or () if they do not decide it."""
+        """Return launch conditions that can replace the check of an index, or () if there are none."""
         found = [self.facts.residuals(goal) for goal in self._goals(stmt, axis) if not self.facts.holds(goal)]
         return tuple(found) if all(found) else ()
 
     def _looked_at(self, stmt: Checked, axis: int) -> None:
-        """Record that the index is inside from here on, because it has been checked."""
+        """Record that an index is inside its axis after this statement, because it was checked there."""
         # A thread that keeps a sum checks the index of the atomic only later.
         if not self.learns or isinstance(stmt, n.Atomic) and not self.hoist:
             return
@@ -303,7 +303,7 @@ class _IndexAnalysis:
                 self.facts.learn(add(add(extent, Affine(-1)), form, -1))
 
     def _element(self, stmt: n.GetElement | n.SetElement) -> None:
-        """Prove or record an access of a local array, whose size is constant; a proof must hold at every occurrence."""
+        """Prove that an access to a local array is inside, or record that it needs a check."""
         form = self.facts.forms.resolved(self.facts.forms.form(stmt.index), self.path)
         size = self.sizes.get(stmt.var, 0)
         exact = stmt.index.type in (i32, i64) and self.facts.widens_exactly(stmt.index)
@@ -317,7 +317,7 @@ class _IndexAnalysis:
     # -- loops ----------------------------------------------------------------------------------------------
 
     def _hoist(self, loop: n.For) -> None:
-        """Record checks before a loop for indices that every trip uses and that are affine in the index of the loop."""
+        """Record checks before a loop for indices that every trip uses and that are affine in the loop index."""
         made = {v for s in walk(loop.body) for v in RESULTS[type(s)](s)} | {loop.index}
         checks: list[LoopCheck] = []
         for stmt in loop.body:
@@ -340,12 +340,12 @@ class _IndexAnalysis:
 
 
 def _is_fixed(form: Affine, made: set[Value], index: Value) -> bool:
-    """Return True if every symbol of a form other than the index can be computed before the loop."""
+    """Return True if every symbol of a form, except the loop index, can be computed before the loop."""
     return all(s == index or isinstance(s, tuple) or isinstance(s, Value) and s not in made for s in form.symbols())
 
 
 def _may_precede(stmt: Checked, extent: Affine | None, made: set[Value], index: Value) -> bool:
-    """Return True if the extent is that of an array, or has one value for all trips."""
+    """Return True if the extent can be read before the loop: it belongs to an array, or is equal in all trips."""
     if not isinstance(stmt, n.Within):
         return True
     return extent is not None and extent.coefficient(index) == 0 and _is_fixed(extent, made, index)

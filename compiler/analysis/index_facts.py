@@ -1,4 +1,4 @@
-"""This module collects facts about the integers of a task: ranges, and what loops, conditions and operations imply.
+"""This module collects facts about the integers of a task, from ranges, loops, conditions and operations.
 
     i in b .. e: b <= i < e    if i > 0: i - 1 >= 0    r = a mod m, m >= 1: 0 <= r < m    s = min(a, b): s <= a, s <= b
 
@@ -21,7 +21,7 @@ BranchPath = frozenset[tuple[Value, bool]]
 
 
 class ResolvedForms(IndexForms):
-    """This class computes affine forms in which a local that is set once is replaced by the value that was set.
+    """Compute affine forms in which a local that is set only once is replaced by the value set.
 
     Attributes:
         kept: for the result of a `get`, the form that was set and the path under which it was set.
@@ -32,7 +32,7 @@ class ResolvedForms(IndexForms):
         self.kept: dict[Value, tuple[Affine, BranchPath]] = {}
 
     def resolved(self, form: Affine, path: BranchPath) -> Affine:
-        """Return the form with each local replaced by what was set, if that happened under conditions of this path."""
+        """Return the form with locals replaced by the values set, if these were set on the same branch path."""
         for symbol, c in form.terms:
             known = self.kept.get(symbol) if isinstance(symbol, Value) else None
             if known is not None and known[1] <= path:
@@ -60,7 +60,7 @@ class IndexFacts(FactSet):
         self._known_ranges: dict[Symbol, Range] = {}
 
     def _range(self, symbol: Symbol) -> Range:
-        """Return the range of a symbol; ranges are computed once."""
+        """Return the range of a symbol, computed the first time and then remembered."""
         known = self._known_ranges.get(symbol)
         if known is None:
             known = self._known_ranges[symbol] = self._find_range(symbol)
@@ -97,7 +97,7 @@ class IndexFacts(FactSet):
         return m.constant if stmt.op == "bit_and" else m.constant - 1
 
     def is_faithful(self, form: Affine, like: Value) -> bool:
-        """Return True if the arithmetic of a form never leaves the type of `like`, so that a value equals its form."""
+        """Return True if the form stays within the range of the type of `like`, so that a value equals its form."""
         low, high = range_of_type(like)
         return low <= self.least(form) and self.most(form) <= high
 
@@ -117,7 +117,7 @@ class IndexFacts(FactSet):
         return form if self.is_exact(form, value) else None
 
     def bound(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
-        """Learn the range of a loop's index: begin <= index < end, or end < index <= begin for a negative step."""
+        """Record the range of a loop index: begin <= index < end, or end < index <= begin for a negative step."""
         # A loop downward visits end + 1 to begin.
         low, high = (begin, end) if step > 0 else (add(end, ONE), add(begin, ONE))
         self.ends[index] = low, high
@@ -128,7 +128,7 @@ class IndexFacts(FactSet):
             self.learn(add(add(high, ONE, -1), here, -1))
 
     def assume(self, cond: Value, taken: bool) -> None:
-        """Add the facts about integers that follow from a condition.
+        """Record the facts about integers that follow if a condition is true (`taken`) or false.
 
         Args:
             cond: the condition.
@@ -151,7 +151,7 @@ class IndexFacts(FactSet):
                     self.learn(Affine(difference.constant - slack, difference.terms))
 
     def operation(self, stmt: n.Op) -> None:
-        """Learn how a remainder, minimum, maximum or quotient compares with its operands."""
+        """Record how the result of a remainder, minimum, maximum or quotient compares with its operands."""
         if stmt.op not in ("mod", "min", "max", "floordiv") or stmt.result.type not in (i32, i64):
             return
         here = Affine(0, ((stmt.result, 1),))
@@ -174,7 +174,7 @@ class IndexFacts(FactSet):
                 self.learn(add(a, here, -1))
 
     def widens_exactly(self, value: Value) -> bool:
-        """Return True if no part of a 64-bit index was computed in 32-bit arithmetic that may have wrapped."""
+        """Return True if no 32-bit arithmetic that may wrap went into a 64-bit index."""
         if value.type != i64:
             return True
         stmt = self.forms.made.get(value)

@@ -39,7 +39,7 @@ WIDE_EXTENT: Range = (0, 2**62)
 
 
 class FactSet:
-    """Represent the inequalities that hold at the current place; `mark` and `forget` enclose those of one block.
+    """Hold the inequalities that are true at the current statement, so that those of a block can be dropped.
 
     Args:
         ranges: function that returns the least and the largest value of a symbol.
@@ -55,7 +55,7 @@ class FactSet:
         self._residuals: list[Affine] | None = None
 
     def mark(self) -> int:
-        """Return the number of facts known now."""
+        """Return the number of facts known now, to be passed to `forget` later."""
         return len(self._facts)
 
     def forget(self, mark: int) -> None:
@@ -65,7 +65,7 @@ class FactSet:
                 self._about[symbol].pop()
 
     def learn(self, fact: Affine) -> None:
-        """Add a form that is at least zero at the current place."""
+        """Record that an affine form is at least zero at the current statement."""
         for symbol, _ in fact.terms:
             self._about.setdefault(symbol, []).append(len(self._facts))
         self._facts.append(fact)
@@ -79,12 +79,12 @@ class FactSet:
         return -self.least(add(Affine(0), form, -1))
 
     def holds(self, goal: Affine) -> bool:
-        """Return True if it is proved that the affine form is at least zero at the current place."""
+        """Return True if the affine form is proved to be at least zero at the current statement."""
         self._effort = EFFORT
         return self._prove(goal, DEPTH)
 
     def residuals(self, goal: Affine) -> tuple[Affine, ...]:
-        """Return forms over arguments and extents alone; if one of them is at least zero, the goal holds."""
+        """Return forms over arguments and extents. If one of them is at least zero, so is `goal`."""
         self._effort, self._residuals = EFFORT, []
         self._prove(goal, DEPTH)
         found, self._residuals = self._residuals, None
@@ -104,7 +104,7 @@ class FactSet:
         return any(self._eliminate(goal, symbol, c, depth) for symbol, c in goal.terms)
 
     def _eliminate(self, goal: Affine, symbol: Symbol, c: int, depth: int) -> bool:
-        """Return True if the goal follows after this symbol is replaced by a bound of it."""
+        """Return True if `goal` can be proved after a symbol is replaced by one of its bounds."""
         # Recent facts come from the innermost loops and conditions, so they are tried first.
         for at in reversed(self._about.get(symbol, ())):
             # A positive multiple of the fact is subtracted from the goal so that the symbol cancels.
@@ -123,7 +123,7 @@ def _least_term(c: int, values: Range) -> float:
 
 
 def range_of_type(value: Value) -> Range:
-    """Return the range of a value of which only the type is known."""
+    """Return the range of the numbers that the type of a value can hold."""
     t = value.type
     if not t.is_int:
         return (0, 1) if t.is_bool else (-math.inf, math.inf)

@@ -1,4 +1,4 @@
-"""This module contains INTERVALS: each entry computes the interval of a result from the intervals of the operands.
+"""This module contains INTERVALS, the table of rules that compute a result's interval from its operands' intervals.
 
 There is one row for each operation of OPS. An interval (low, high) is closed. A value of the interval lies inside or is
 NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `rounded_interval` then
@@ -44,12 +44,12 @@ EXACT = frozenset({"neg", "abs", "sgn", "floor", "ceil", "round", "min", "max", 
 
 
 def interval_union(a: Interval, b: Interval) -> Interval:
-    """Return the smallest interval that contains both."""
+    """Return the smallest interval that contains both intervals."""
     return min(a[0], b[0]), max(a[1], b[1])
 
 
 def magnitude(a: Interval) -> float:
-    """Return the largest distance of a point of the interval from 0."""
+    """Return the largest absolute value in the interval."""
     return max(abs(a[0]), abs(a[1]))
 
 
@@ -66,7 +66,7 @@ def of_type(t: Scalar) -> Interval:
 
 
 def rounded_interval(found: Interval, t: Scalar) -> Interval:
-    """Return the interval of a result of this type after it was rounded (and perhaps became infinite) or wrapped.
+    """Return an interval after rounding or wrapping its values to a type. Real values may become infinite.
 
     Args:
         found: interval of the exact result.
@@ -87,7 +87,7 @@ def _finite(*operands: Interval) -> bool:
 
 
 def _corners(f: Callable[[float, float], float], a: Interval, b: Interval) -> Interval:
-    """Return the image of a function that is monotonic in each operand when the other operand is fixed."""
+    """Return the interval of f(a, b) for a function that is monotonic in each operand."""
     if not _finite(a, b):
         return ALL
     # The extremes of such a function lie at the corners of the box of the operands.
@@ -121,17 +121,17 @@ def _exp(a: Interval) -> Interval:
 
 
 def _mod(a: Interval, b: Interval) -> Interval:
-    """Return the interval of a remainder, which has the sign of the divisor and at most its magnitude."""
+    """Return the interval of a remainder a mod b, which has the sign of b and a smaller magnitude."""
     return min(b[0], 0.0), max(b[1], 0.0)
 
 
 def _steps(f: Callable[[float], float]) -> IntervalRule:
-    """Return the rule of a monotonic function of one operand that maps infinities to themselves."""
+    """Return the interval rule of a monotonic function of one operand, such as a rounding function."""
     return lambda a: (f(a[0]) if math.isfinite(a[0]) else a[0], f(a[1]) if math.isfinite(a[1]) else a[1])
 
 
 def _within(low: float, high: float) -> IntervalRule:
-    """Return a rule that gives a fixed interval for any operands."""
+    """Return an interval rule whose result is [low, high] for any operands."""
     return lambda *operands: (low, high)
 
 
@@ -196,7 +196,7 @@ INTERVALS.update(
 
 
 def cast_interval(found: Interval, source: Scalar, target: Scalar) -> Interval:
-    """Return the interval of a cast; a real becomes an integer by truncation and saturation, and NaN becomes 0.
+    """Return the interval of a cast between types. Real to integer truncates and saturates, and NaN becomes 0.
 
     Args:
         found: interval of the operand.

@@ -1,4 +1,4 @@
-"""This module marks what a block needs: the part of dead-code removal that ignores order.
+"""This module marks the statements of a block that are needed for its results, as a part of dead-code removal.
 
 Marks start at observable statements (stores to arrays, asserts, prints, draws, returns) and spread to what these need:
 operands, everything that writes a place that is read, enclosing statements, and the jumps of a loop that stays. Cycles
@@ -34,7 +34,7 @@ _SPECIAL = _PINNED | _WRITE | NESTED | JUMPS
 
 
 class NeededMarker:
-    """This class holds the occurrences of some blocks, and the marks that spread over them.
+    """Hold the statements of some blocks and mark those that are needed.
 
     An occurrence is its number in order of entry. Its properties are kept in lists, because objects for all occurrences
     would cost more than the rest. Values are stored by their ids. Invariant of `spread`: everything that a marked
@@ -91,7 +91,7 @@ class NeededMarker:
         return found
 
     def _register(self, at: int, stmt: Stmt, frames: tuple[int, ...]) -> None:
-        """Enter the places that a statement writes, its blocks, and the loop that it leaves.
+        """Record the locals and arrays that a statement writes, its nested blocks, and the loop that it leaves.
 
         A jump stays if its loop stays; a jump whose loop is outside the entered blocks always stays.
         """
@@ -113,7 +113,7 @@ class NeededMarker:
                 self._roots.append(at)
 
     def spread(self, live_values: Iterable[Value]) -> None:
-        """Mark the roots and everything that they need.
+        """Mark the statements with effects and, transitively, all statements that they need.
 
         Args:
             live_values: values that are read outside the entered blocks.
@@ -150,7 +150,7 @@ class NeededMarker:
                 self._marked.append(at)
 
     def _follow(self, at: int, stmt: Stmt) -> None:
-        """Mark the writers of what is read, the declarations of what is written, and the jumps of a frame.
+        """Mark the statements that a marked statement needs: writers, declarations and jumps.
 
         A place that was read or written before needs no second look.
         """
@@ -189,7 +189,7 @@ class NeededMarker:
         return stmt
 
     def _is_used(self, value: Value) -> bool:
-        """Return True if a statement that stays reads the value.
+        """Return True if a marked statement reads the value.
 
         The set of used values is computed on demand, because only trip counts are asked about and few kernels have any.
         """

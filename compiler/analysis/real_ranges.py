@@ -1,4 +1,4 @@
-"""This module computes intervals of the values of a task that hold for any contents of arrays and arguments.
+"""This module computes intervals for the values of a task that hold for any arguments and array contents.
 
     v = x[i]                                  v: anything
     for _ in range(n): v = sin(v)*0.95 + 0.01     v: anything in the first trip, [-0.95, 0.97] in every later one
@@ -39,7 +39,7 @@ PATIENCE = 3
 
 @dataclass
 class RealRanges:
-    """This class holds the intervals of the values of a task.
+    """Hold the interval of each value of a task.
 
     Attributes:
         always: intervals that hold whenever the value is computed.
@@ -52,13 +52,16 @@ class RealRanges:
     assumed: dict[Value, dict[str, float]] = field(default_factory=dict)
 
     def reach(self, value: Value, usual: bool = False) -> float:
-        """Return the largest magnitude of a value (on request in usual trips only), infinity if it is not known."""
+        """Return the largest magnitude of a value, or infinity if it is unknown.
+
+        If `usual`, only the usual trips of loops count.
+        """
         known = self.usual.get(value) if usual else None
         return magnitude(known or self.always.get(value, ALL))
 
 
 def real_ranges(task: Task) -> RealRanges:
-    """Return the intervals of a task; run it until no stack holds more than was assumed when it was read."""
+    """Return the intervals of the values of a task, repeating the analysis until the adstacks' intervals are stable."""
     analysis = _RangeAnalysis()
     while True:
         analysis.run(task)
@@ -68,7 +71,7 @@ def real_ranges(task: Task) -> RealRanges:
 
 
 def pops_history(loop: Stmt) -> bool:
-    """Return True if a loop pops stacks, so that it reads what other loops have saved."""
+    """Return True if the loop pops adstacks, so that it reads values that an earlier loop pushed."""
     return isinstance(loop, n.For) and any(isinstance(s, n.StackPop) for s in loop.body)
 
 
@@ -78,7 +81,7 @@ def is_innermost(loop: n.For | n.While) -> bool:
 
 
 def _joined(states: list[Locals]) -> Locals | None:
-    """Return the state that holds in all of the states, or None (control never arrives) if there is none."""
+    """Return for each local an interval that contains it in all states, or None if there is no state."""
     if not states:
         return None
     first, *others = states
@@ -88,12 +91,12 @@ def _joined(states: list[Locals]) -> Locals | None:
 
 
 def _step(end: float) -> float:
-    """Return the least number of `STEPS` that is at least `end`, or infinity."""
+    """Return the least number in `STEPS` that is at least `end`, or infinity."""
     return next((s for s in STEPS if s >= end), math.inf)
 
 
 def _widened(old: Interval, new: Interval, runs: int) -> Interval:
-    """Return the new interval with each end that has grown during `runs` runs moved to the next step."""
+    """Return the new interval, with ends that still grow moved outward to the next number in `STEPS`."""
     step = _step if runs < PATIENCE else lambda end: math.inf
     low = old[0] if new[0] >= old[0] else -step(max(-new[0], 0.0)) if new[0] < 0 else 0.0
     high = old[1] if new[1] <= old[1] else step(max(new[1], 0.0))
@@ -102,14 +105,14 @@ def _widened(old: Interval, new: Interval, runs: int) -> Interval:
 
 @dataclass
 class _JoinFrame:
-    """A frame collects the states at each `break` out of a loop or scope, and at each `continue`."""
+    """Collect the intervals of locals at each `break` out of a loop or scope and at each `continue`."""
 
     exits: list[Locals] = field(default_factory=list)
     latches: list[Locals] = field(default_factory=list)
 
 
 class _RangeAnalysis:
-    """This class executes a task abstractly.
+    """Execute a task on intervals instead of numbers.
 
     Stacks hold `pushed`, and were assumed to hold `read` when they were read. `kind` is 'first' or 'usual' while such
     trips of an innermost loop are run, else ''.
@@ -125,7 +128,7 @@ class _RangeAnalysis:
         self.again()
 
     def again(self) -> None:
-        """Forget everything except what stacks hold."""
+        """Forget all intervals except those of adstacks, before the task is executed again."""
         self.found = RealRanges()
         self.values, self.read, self.usual_pushes = {}, {}, {}
         self.frames: list[_JoinFrame] = []
@@ -134,7 +137,7 @@ class _RangeAnalysis:
 
     @property
     def outdated(self) -> bool:
-        """Return True if a stack holds more than it was assumed to hold when it was read."""
+        """Return True if an adstack's interval has grown since a read of the adstack used it."""
         return any(rules.interval_union(r, self.pushed.get(stack, ZERO)) != r for stack, r in self.read.items())
 
     def run(self, task: Task) -> None:
@@ -148,11 +151,11 @@ class _RangeAnalysis:
     # -- values ---------------------------------------------------------------------------------------------
 
     def of(self, value: Value) -> Interval:
-        """Return the interval of a value in the trips being run."""
+        """Return the interval of a value in the present kind of trips."""
         return self.values.get(value) or of_type(value.type)
 
     def define(self, value: Value, interval: Interval) -> None:
-        """Record that a value lies in an interval in the trips being run."""
+        """Record the interval of a value in the present kind of trips."""
         least, most = of_type(value.type)
         interval = max(interval[0], least), min(interval[1], most)
         # An empty interval means that the value is never computed; any interval is correct.
@@ -166,7 +169,7 @@ class _RangeAnalysis:
     # -- control --------------------------------------------------------------------------------------------
 
     def block(self, body: Block, state: Locals) -> Locals | None:
-        """Return the state after the block, or None if control does not arrive there."""
+        """Execute a block and return the intervals of locals after it, or None if its end is not reached."""
         current: Locals | None = dict(state)
         for stmt in body:
             if current is None:
@@ -176,14 +179,14 @@ class _RangeAnalysis:
 
     @contextmanager
     def trips(self, kind: str, assumed: Mapping[str, float] | None = None) -> Iterator[None]:
-        """Run the trips inside the `with` as trips of a kind."""
+        """Set the kind of trips, such as usual ones, that the `with` block executes."""
         before = self.kind, self.assumed
         self.kind, self.assumed = kind, assumed or {}
         yield
         self.kind, self.assumed = before
 
     def trip(self, loop: n.For | n.While, state: Locals) -> tuple[Locals | None, Locals | None, list[Locals]]:
-        """Run one trip of a loop; return the states at the test, at the next head, and with which it is left."""
+        """Execute one trip of a loop. Return the locals' intervals at the test, the next trip, and each exit."""
         frame = _JoinFrame()
         self.frames.append(frame)
         tested = self.block(loop.condition, state) if isinstance(loop, n.While) else state
@@ -194,7 +197,7 @@ class _RangeAnalysis:
         return tested, latch, left
 
     def settle(self, loop: n.For | n.While, state: Locals) -> list[Locals]:
-        """Run trips until nothing changes, and return the states with which the loop is left."""
+        """Execute trips until no interval changes, and return the locals' intervals at each exit of the loop."""
         runs = 0
         while True:
             tested, latch, left = self.trip(loop, state)
@@ -208,7 +211,7 @@ class _RangeAnalysis:
             runs += 1
 
     def loop(self, loop: n.For | n.While, state: Locals) -> Locals | None:
-        """Return the state after a loop."""
+        """Execute a loop and return the intervals of locals after it."""
         if not is_innermost(loop):
             with self.trips(""):
                 return _joined(self.settle(loop, state))
@@ -223,7 +226,7 @@ class _RangeAnalysis:
         return _joined(ends)
 
     def _loop_back(self, loop: n.For, state: Locals) -> Locals | None:
-        """Return the state after a loop that takes history back."""
+        """Execute a loop that pops adstacks, and return the intervals of locals after it."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
         for stack, most in ((stack, self._special(stack)) for stack in stacks):
@@ -238,13 +241,13 @@ class _RangeAnalysis:
     # -- stacks ---------------------------------------------------------------------------------------------
 
     def _special(self, stack: str) -> float | None:
-        """Return the magnitude of what usual trips pushed, or None if it is no better than that of all pushes."""
+        """Return the largest magnitude pushed in usual trips, or None if it is no less than that of all pushes."""
         usual = magnitude(self.usual_pushes.get(stack, ALL))
         known = magnitude(self.pushed.get(stack, ZERO)) <= STEPS[-1]
         return None if known or usual > STEPS[-1] else _step(usual)
 
     def push(self, stack: str, value: Value) -> None:
-        """Extend the interval of a stack by the interval of a value."""
+        """Extend the interval of an adstack by the interval of a pushed value."""
         content = self.of(value)
         self.pushed[stack] = rules.interval_union(self.pushed.get(stack, ZERO), content)
         if value.type.is_real and (self.kind != "first" or magnitude(content) <= STEPS[-1]):
@@ -254,7 +257,7 @@ class _RangeAnalysis:
             self.pushed[stack] = ALL
 
     def top(self, stack: str) -> Interval:
-        """Return the interval of the top of a stack, and note that it was read."""
+        """Return the interval of the values on an adstack, and record that it was read."""
         most = self.assumed.get(stack)
         if most is not None:
             return -most, most
@@ -269,7 +272,7 @@ RANGES: Table[type[Stmt], Callable[..., Locals | None]] = Table("ranges", STATEM
 
 
 def _value(interval: Callable[..., Interval]) -> Callable[..., Locals]:
-    """Return an entry of RANGES for statements with a result that change no local; `interval` computes its range."""
+    """Return an entry of the table RANGES for a statement that has a result and changes no local."""
 
     def row(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
         a.define(stmt.result, interval(a, stmt, state))  # type: ignore[attr-defined]

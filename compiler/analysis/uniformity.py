@@ -1,4 +1,4 @@
-"""This module finds what is uniform in a task whose iterations run as lanes: values, locals, loops and adstacks.
+"""This module finds the values, locals, loops and adstacks of a task that are equal in all lanes (uniform).
 
 A uniform value is the same in every lane that is active where the value is defined; code keeps it as a scalar. Control
 is uniform relative to a declaration if no condition or trip count between the two differs by lane. A local is uniform
@@ -31,7 +31,7 @@ RULES: Table[type[Stmt], UniformityRule] = Table(
 
 
 class Uniformity:
-    """Represent what varies by lane in a task.
+    """Hold the values, locals and adstacks of a task that may differ between lanes.
 
     The argument `linear` says that the last index of the task advances by one from lane to lane and the others are
     uniform, as in blocks that do not leave a row of the box; otherwise all indices vary in no known way.
@@ -59,11 +59,11 @@ class Uniformity:
             _Strides(self, task)
 
     def is_uniform(self, *values: Value) -> bool:
-        """Return True if all these values are the same in every active lane."""
+        """Return True if each of the values is equal in all active lanes."""
         return self.varying.isdisjoint(values)
 
     def diverges(self, stmt: n.If | n.For | n.While) -> bool:
-        """Return True if lanes that reach the statement may go on differently."""
+        """Return True if lanes that reach the statement together may take different branches or trip counts."""
         if isinstance(stmt, n.If):
             return stmt.cond in self.varying
         inputs = (stmt.begin, stmt.end) if isinstance(stmt, n.For) else (stmt.test,)
@@ -72,11 +72,11 @@ class Uniformity:
     # -- the fixed point ------------------------------------------------------------------------------------
 
     def _size(self) -> int:
-        """Return the number of things that vary."""
+        """Return the number of values and names that are known to differ between lanes."""
         return len(self.varying) + len(self.changing) + len(self.ragged) + len(self.mixed)
 
     def _settle(self, body: Block) -> None:
-        """Apply the rules to a block until nothing changes."""
+        """Apply the rules to a block repeatedly until no more values are found to differ between lanes."""
         before = -1
         while before != self._size():
             before = self._size()
@@ -85,22 +85,22 @@ class Uniformity:
             self.block(body, 0)
 
     def block(self, body: Block, deeper: int) -> None:
-        """Apply the rules to a block that stands `deeper` divergent branches below the present one."""
+        """Apply the rules to a block that is nested in `deeper` further divergent branches."""
         self._level += deeper
         for stmt in body:
             RULES[type(stmt)](self, stmt)
         self._level -= deeper
 
     def declare(self, name: str) -> bool:
-        """Record where a name is declared; return True if that is the level of its first declaration."""
+        """Record the nesting level at which a name is declared. Return True if it is that of its first declaration."""
         return self._levels.setdefault(name, self._level) == self._level
 
     def diverged(self, name: str) -> bool:
-        """Return True if control at this point is not uniform relative to the declaration of a name."""
+        """Return True if this point is nested in other divergent branches than the declaration of a name."""
         return self._levels[name] != self._level
 
     def vary(self, stmt: Stmt) -> None:
-        """Record that all results of a statement differ by lane."""
+        """Record that the results of a statement differ between lanes."""
         self.varying.update(results(stmt))
 
 
@@ -109,14 +109,14 @@ class Uniformity:
 
 @RULES.row(n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load)
 def _function_of_operands(u: Uniformity, stmt: Stmt) -> None:
-    """Let the result vary if an operand varies."""
+    """Record that the result differs between lanes if an operand does."""
     if not u.is_uniform(*operands(stmt)):
         u.vary(stmt)
 
 
 @RULES.row(n.Within)
 def _within(u: Uniformity, stmt: n.Within) -> None:
-    """Let the result vary if the index varies: the result is the index, whatever the extent is."""
+    """Record that the result of a `within` differs between lanes if its index does."""
     if not u.is_uniform(stmt.index):
         u.vary(stmt)
 
@@ -161,7 +161,7 @@ def _if(u: Uniformity, stmt: n.If) -> None:
 
 @RULES.row(n.For)
 def _for(u: Uniformity, stmt: n.For) -> None:
-    """Let the index vary if the begin varies, and the trip count if the loop diverges."""
+    """Record that the loop index differs between lanes if the begin does, and the trip count if the loop diverges."""
     deeper = u.diverges(stmt)
     # Lanes in the same round of a loop have the same index if they began with the same one; a descending loop counts
     # its rounds from the end, so this holds there too.
@@ -216,7 +216,7 @@ def _accumulate(u: Uniformity, stmt: n.StackAccumulate) -> None:
 
 
 class _Strides:
-    """Find the strides of signed integers.
+    """Find the integers that differ by a constant between neighboring lanes.
 
     Attributes:
         u: Result that gets the strides.
@@ -234,7 +234,7 @@ class _Strides:
             self._visit(stmt)
 
     def _visit(self, stmt: Stmt) -> None:
-        """Find the stride of the result of a statement."""
+        """Record the stride of a statement's result, which is its difference between neighboring lanes."""
         if isinstance(stmt, n.Const) and stmt.result.type.is_int:
             self.constants[stmt.result] = int(stmt.value)
         elif isinstance(stmt, (n.Op, n.Cast)) and stmt.result in self.u.varying and stmt.result.type.is_signed:
@@ -248,11 +248,11 @@ class _Strides:
             self.u.strides[stmt.index] = self.u.strides[stmt.begin]
 
     def _stride(self, value: Value) -> int | None:
-        """Return the stride of a value, 0 if it is uniform; None if it is not known."""
+        """Return the difference of a value between neighboring lanes, 0 if it is uniform, or None if unknown."""
         return 0 if value not in self.u.varying else self.u.strides.get(value)
 
     def _op(self, stmt: n.Op) -> int | None:
-        """Return the stride of the result of an operation, or None."""
+        """Return the difference of an operation's result between neighboring lanes, or None if unknown."""
         strides = [self._stride(v) for v in stmt.args]
         if stmt.op == "unique":
             return strides[0]
@@ -272,7 +272,7 @@ class _Strides:
         return a + b if stmt.op == "add" else a - b
 
     def _cast(self, stmt: n.Cast) -> int | None:
-        """Return the stride of a conversion, or None where wrapping may break it."""
+        """Return the stride of a cast's result, or None if the cast may wrap."""
         if not stmt.arg.type.is_signed:
             return None
         if stmt.arg in self.exact and stmt.result.type.bits >= stmt.arg.type.bits:

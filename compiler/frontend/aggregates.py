@@ -17,7 +17,7 @@ from .type_inference import FrontendOptions, as_dtype
 
 @dataclass(frozen=True)
 class MatrixType:
-    """A `MatrixType` is the type of a vector, with shape (n,), or of a matrix, with shape (n, m).
+    """Represent the type of a vector, with shape (n,), or of a matrix, with shape (n, m).
 
     Attributes:
         shape: extents of the vector or matrix.
@@ -38,7 +38,7 @@ class MatrixType:
 
 @dataclass(frozen=True)
 class StructType:
-    """A `StructType` is the type of a struct.
+    """Represent the type of a struct, with the names and types of its members.
 
     Attributes:
         name: name of the type, "" if it has none.
@@ -61,7 +61,7 @@ class StructType:
 
 @dataclass(frozen=True)
 class NdarrayType:
-    """An `NdarrayType` is the annotation of an array argument; a None stands for what the argument itself decides.
+    """Represent the annotation of an array argument. An attribute that is None is decided by the argument.
 
     Attributes:
         dtype: type of an element.
@@ -76,7 +76,7 @@ class NdarrayType:
 
 @dataclass(frozen=True)
 class ViewType:
-    """A `ViewType` is the annotation of a view.
+    """Represent the annotation of a view argument.
 
     Attributes:
         array: requirements on the array behind the view, which has one axis.
@@ -104,7 +104,7 @@ def adjoint_element(kind: ElementType) -> ElementType:
 
 
 class Template:
-    """This class is the annotation `sg.template()` or `sg.Template`.
+    """Represent the annotation `sg.template()` or `sg.Template` of a parameter of a kernel or func.
 
     A parameter of a kernel with this annotation is known when the kernel is traced. A parameter of a func with this
     annotation takes memory by reference.
@@ -127,7 +127,7 @@ VIEW = "bufferview"
 
 
 def view_type(annotation: Any) -> ViewType | None:
-    """Return the requirements that an annotation has on a view, or None if the annotation means no view."""
+    """Return the ViewType that an annotation denotes, or None if it is not the annotation of a view."""
     if isinstance(annotation, ViewType):
         return annotation
     return ViewType() if getattr(annotation, "stackgrad_annotation", None) == VIEW else None
@@ -139,7 +139,7 @@ ElementType = Scalar | MatrixType | StructType
 
 @dataclass(frozen=True)
 class PackType:
-    """A `PackType` is the type of a local list or tuple of known length; no field holds one.
+    """Represent the type of a local list or tuple of known length, which cannot be the type of a field.
 
     Attributes:
         items: types of the items: numbers, vectors, structs, or packs again.
@@ -159,7 +159,7 @@ TYPE_ATTRIBUTE = "stackgrad_type"
 
 
 def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:
-    """Return the vector, matrix or struct type that an object is or carries, or None if it is none.
+    """Return the vector, matrix or struct type that an object is or has as its type, or None.
 
     Args:
         value: the object.
@@ -178,7 +178,7 @@ def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructT
 
 
 def element_type(value: Any, options: FrontendOptions) -> ElementType:
-    """Return the scalar, vector, matrix or struct type that an object means.
+    """Return the scalar, vector, matrix or struct type that an object, such as a Python type, denotes.
 
     Raises:
         TypeError: the object means no type.
@@ -187,7 +187,7 @@ def element_type(value: Any, options: FrontendOptions) -> ElementType:
 
 
 def find_type(value: Any, options: FrontendOptions) -> ElementType | None:
-    """Return the type that an object means, as `element_type` does, or None if it means no type."""
+    """Return the type that an object denotes, as `element_type` does, or None if it denotes no type."""
     return aggregate_type(value, options) or as_dtype(value, options)
 
 

@@ -30,7 +30,7 @@ def positional(t: Tracer, nodes: list[ast.expr]) -> list[Operand]:
 
 
 def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operand]:
-    """Return the operands of a call in the order of the parameters.
+    """Return the operands of a call, one for each of the parameters `params` in order.
 
     Args:
         t: the tracer.
@@ -72,7 +72,7 @@ def _form(name: str, params: tuple[str, ...]) -> str:
 
 
 def refuse_variadic(args: ast.arguments, what: str, trailing: bool = False) -> None:
-    """Raise a problem for `**kwargs`, and for `*args` unless `trailing` allows it.
+    """Raise an error for `**kwargs`, and for `*args` unless `trailing` allows it.
 
     Args:
         args: parameters of the definition.

@@ -1,4 +1,4 @@
-"""This module handles expressions that may skip a part of themselves: `a < b < c`, `and`, `or`, `a if c else b`.
+"""This module traces expressions that may skip an operand: `a < b < c`, `and`, `or`, `a if c else b`.
 
 These expressions become branches, unless the skipped part is cheap, cannot trap and reads no memory. In that case both
 parts are computed.
@@ -60,7 +60,7 @@ def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Ope
 
 
 def _is_none(operand: Operand) -> bool:
-    """Return True if an operand is None; an operand that only the launch knows never is."""
+    """Return True if an operand is known to be None while the kernel is traced."""
     return isinstance(operand, Static) and operand.value is None
 
 
@@ -74,7 +74,7 @@ _PYTHON_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 @EXPRESSIONS.row(ast.BoolOp)
 def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
-    """Return the result of `and` or `or`: one of the operands, as in Python.
+    """Return the result of `and` or `or`, which is one of the operands as in Python.
 
     The result is a boolean in a condition, and if all operands are booleans.
     """
@@ -91,7 +91,7 @@ def _bool(t: Tracer, node: ast.BoolOp) -> Operand:
 
 
 def _one_of(t: Tracer, conjunction: bool, left: Operand, node: ast.expr) -> Operand:
-    """Return `left and right` (right if left holds, else left), or `left or right` (the other way around)."""
+    """Return `left and right` if `conjunction` is true, else `left or right`."""
     condition = t.truth(left)
     if isinstance(condition, Static):
         right = t.clean(node) if bool(condition.value) is conjunction else left
@@ -109,7 +109,7 @@ def _one_of(t: Tracer, conjunction: bool, left: Operand, node: ast.expr) -> Oper
 
 
 def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[], Operand]) -> Operand:
-    """Return `left and right()` or `left or right()` as a condition, skipping the right operand where Python skips it.
+    """Return `left and right()` or `left or right()` as a truth value, without evaluating a skipped right side.
 
     Args:
         t: the tracer.
@@ -126,7 +126,7 @@ def short_circuit(t: Tracer, conjunction: bool, left: Operand, right: Callable[[
 
 
 def _joined(t: Tracer, conjunction: bool, condition: Value, body: list[Stmt], right: Operand) -> Operand:
-    """Return `condition and right` or `condition or right`.
+    """Emit `condition and right` or `condition or right`, with `right` computed by `body`, and return the result.
 
     Args:
         t: the tracer.
@@ -160,7 +160,7 @@ _CHEAP_LIMIT = 12
 
 
 def is_cheap(body: list[Stmt], linear: bool = False) -> bool:
-    """Return True if statements may run although the program skips them: few, without memory, effects and traps.
+    """Return True if statements are so cheap and safe that they may run even where the program skips them.
 
     Args:
         body: the statements.
@@ -194,7 +194,7 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Operand:
 def _alternatives(
     t: Tracer, condition: Value, first: tuple[list[Stmt], Operand], second: tuple[list[Stmt], Operand]
 ) -> Operand:
-    """Return one of two operands of the same form: by selects of their leaves if both are cheap, else by a branch.
+    """Return one of two operands by a condition: by `select` statements if both are cheap, else by a branch.
 
     Args:
         t: the tracer.
@@ -221,7 +221,7 @@ def _alternatives(
 
 
 def _alike(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
-    """Return both alternatives in one form; a number beside a vector fills every entry.
+    """Return two alternatives converted to one type. A number next to a vector becomes a vector of that number.
 
     Raises:
         Problem: the forms differ.

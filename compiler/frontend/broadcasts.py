@@ -1,4 +1,4 @@
-"""This module evaluates functions element by element; nothing else turns a function of scalars into one of matrices."""
+"""This module applies scalar functions element by element to vectors and matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .operands import MatrixValue, Operand, Pack, shape_text
 
 
 def broadcast(t: Tracer, name: str, function: Callable[..., Operand], *operands: Operand) -> Operand:
-    """Return `function` of the operands, entry by entry if one of them is a vector or matrix.
+    """Return the result of `function` on the operands, element by element if one is a vector or matrix.
 
     A number is used for every entry. A sequence beside a vector or matrix counts as a vector. A function with several
     results gives as many matrices.
@@ -45,7 +45,7 @@ def _gathered(t: Tracer, shape: tuple[int, ...], made: Sequence[Operand]) -> Ope
 
 
 def shape_mismatch(name: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
-    """Return the mistake of combining vectors or matrices whose shapes differ, with a cure that fits the shapes."""
+    """Return the error for operands whose shapes differ, with a cure that fits the shapes."""
     cure = "give both the same shape"
     if name == "*" and len(shapes[0]) == 2 and shapes[1][0] == shapes[0][1]:
         cure = "multiply matrices with `@`; `*` works entry by entry"

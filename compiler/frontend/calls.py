@@ -1,4 +1,4 @@
-"""This module handles calls: it finds the function that is called, and lowers functions on memory and at compile time.
+"""This module traces calls: it finds the called function, and lowers memory functions and compile-time functions.
 
 LOWERINGS has one row for each function of the language; the mathematical rows are in `mathematics`. PYTHON has the
 functions of Python that have a meaning of their own in kernels.
@@ -72,7 +72,7 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _converted_number(kind: type, found: bool | int | float) -> Static:
-    """Return `int(...)`, `float(...)` or `bool(...)` of a number of the program text."""
+    """Return `int(...)`, `float(...)` or `bool(...)` of a number that is known while tracing."""
     try:
         return Static(kind(found))
     except OverflowError as error:
@@ -80,7 +80,7 @@ def _converted_number(kind: type, found: bool | int | float) -> Static:
 
 
 def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
-    """Return the result of a call of an object that is no function of the language."""
+    """Return the result of a call of a Python object that is not a function of the kernel language."""
     try:
         # An object without a hash is none of the known functions.
         row = PYTHON.get(target.value)
@@ -104,7 +104,7 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
 
 
 def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) -> Operand:
-    """Return the result of a function of Python's `math` on numbers known at compile time."""
+    """Return the result of a function of Python's `math` on numbers that are known while tracing."""
     numbers = [number_of(require_value(operand)) for operand in positional(t, node.args)]
     if None in numbers or node.keywords:
         raise syntax_problem(
@@ -121,7 +121,7 @@ def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) 
 
 
 def dtype_argument(t: Tracer, operand: Operand, what: str) -> Scalar:
-    """Return the scalar type that an operand names; `what` is the function in the message.
+    """Return the scalar type that an operand names. `what` is the name of the function in error messages.
 
     Raises:
         Problem: the operand is no scalar type.
@@ -133,7 +133,7 @@ def dtype_argument(t: Tracer, operand: Operand, what: str) -> Scalar:
 
 
 def number_type(t: Tracer, name: str, operand: Operand) -> Scalar:
-    """Return the type of an operand that must be an integer or a real; `name` is the function in the message.
+    """Return the type of an operand that must be an integer or a real. `name` is the function in messages.
 
     Raises:
         Problem: the operand is a boolean or no number.
@@ -145,7 +145,7 @@ def number_type(t: Tracer, name: str, operand: Operand) -> Scalar:
 
 
 def cast_to(t: Tracer, operand: Operand, dtype: Scalar) -> Operand:
-    """Return the operand converted to a type; a number of the program text becomes a typed constant."""
+    """Return an operand converted to a type. A number in the program text becomes a typed constant."""
     t.type_of(operand)
     return t.value(operand, dtype)
 
@@ -184,7 +184,7 @@ LOWERINGS.update({f"atomic_{name}": _atomic(name) for name in _ATOMIC_ROWS})
 
 @LOWERINGS.row("atomic_exchange")
 def _exchange(t: Tracer, node: ast.Call) -> Operand:
-    """Overwrite a place and return its old value, in one step with respect to other iterations."""
+    """Emit an atomic exchange of an element with a value, and return the element's old value."""
     if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
         raise syntax_problem("`atomic_exchange` takes 2 arguments", "call it as `atomic_exchange(x[i], value)`")
     target = place(t, node.args[0])
@@ -204,7 +204,7 @@ def _exchange(t: Tracer, node: ast.Call) -> Operand:
 
 @LOWERINGS.row("atomic_cas")
 def _compare_and_swap(t: Tracer, node: ast.Call) -> Operand:
-    """Overwrite a place if it holds the bits of `expected`, and return its old value, in one atomic step."""
+    """Emit an atomic compare-and-swap of an element, and return the element's old value."""
     if len(node.args) != 3 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
         raise syntax_problem("`atomic_cas` takes 3 arguments", "call it as `atomic_cas(x[i], expected, new)`")
     target = place(t, node.args[0])
@@ -221,13 +221,13 @@ def _compare_and_swap(t: Tracer, node: ast.Call) -> Operand:
 
 @LOWERINGS.row("volatile_load")
 def _volatile_load(t: Tracer, node: ast.Call) -> Operand:
-    """Return a plain load: iterations run in any order, so no iteration can wait for a store of another one."""
+    """Emit a plain load for a volatile load, because no iteration can wait for a store of another one."""
     (x,) = arguments(t, node, "volatile_load", "x")
     return x
 
 
 def _filled(name: str, value: int) -> CallLowering:
-    """Return a lowering to a number, vector, matrix or struct of the type of its argument, filled with `value`."""
+    """Return a lowering of a call to a value of its argument's type in which every element is `value`."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         (x,) = arguments(t, node, name, "x")
@@ -241,7 +241,7 @@ LOWERINGS.update({"zero": _filled("zero", 0), "one": _filled("one", 1)})
 
 @LOWERINGS.row("randn")
 def _randn(t: Tracer, node: ast.Call) -> Operand:
-    """Return a standard normal number made of two uniform numbers u and v.
+    """Return a random number of the standard normal distribution, computed from two uniform draws.
 
     Source: Box and Muller, sqrt(-2 ln(1 - u))·cos(2πv).
     """
@@ -302,7 +302,7 @@ _LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", 
 
 @LOWERINGS.row("loop_config")
 def _loop_config(t: Tracer, node: ast.Call) -> Operand:
-    """Make the next outermost loop serial if `serialize=True`; the other options change no result."""
+    """Make the next outermost loop serial if `serialize=True`. Other options have no effect."""
     for keyword in node.keywords:
         if keyword.arg not in _LOOP_OPTIONS:
             raise syntax_problem(

@@ -1,4 +1,4 @@
-"""This module keeps the fields that a kernel captures, and their names in the IR.
+"""This module records the fields that a kernel reads or writes, and their names in the IR.
 
 Invariant: one object has one name, however many Python names refer to it, and the gradient of `x` is always `x.grad`.
 Names alone therefore show which arrays of a kernel are the same.
@@ -19,7 +19,7 @@ from .scope import Namer
 
 @dataclass
 class _CapturedField:
-    """This class describes a field that the kernel has met.
+    """Represent a field that the kernel uses, with its name in the IR.
 
     Attributes:
         field: the field.
@@ -35,7 +35,7 @@ class _CapturedField:
 
 
 class CapturedFields:
-    """This class holds the fields of one kernel."""
+    """Hold the fields that one kernel uses."""
 
     def __init__(self, namer: Namer) -> None:
         self._namer = namer
@@ -44,7 +44,7 @@ class CapturedFields:
         self._renamed: dict[str, str] = {}
 
     def array(self, field: FieldLike, hint: str) -> str:
-        """Return the IR name of a field that is read, written or measured.
+        """Return the IR name of a field that the kernel reads, writes or takes the shape of.
 
         Args:
             field: the field.
@@ -55,7 +55,7 @@ class CapturedFields:
         return capture.name
 
     def gradient(self, field: FieldLike, hint: str) -> FieldLike | None:
-        """Return the adjoint field of a field, the same object at each call, or None if the field has no gradient."""
+        """Return the gradient field of a field, always the same object, or None if the field has no gradient."""
         if id(field) not in self._gradients:
             self._capture(field, hint)
         return self._gradients.get(id(field))
@@ -68,7 +68,7 @@ class CapturedFields:
         return found
 
     def _own_gradient(self, owner: _CapturedField) -> None:
-        """Capture the gradient of a field under the name of its owner.
+        """Record the gradient of a field under the field's IR name with the suffix `.grad`.
 
         A gradient that was captured before its owner has a name of its own, which is replaced at the end.
         """
@@ -86,18 +86,18 @@ class CapturedFields:
             self._found[id(gradient)] = _CapturedField(gradient, name, owner)
 
     def params(self) -> tuple[Param, ...]:
-        """Return one parameter for each field that is used, in order of appearance."""
+        """Return one kernel parameter for each field that is used, in order of first use."""
         return tuple(Param(self._final(c), _array_type(c.field)) for c in self._found.values() if c.used)
 
     def objects(self) -> dict[str, object]:
-        """Return the field object behind each parameter."""
+        """Return a mapping from the name of each parameter to its field object."""
         return {self._final(c): c.field for c in self._found.values() if c.used}
 
     def _final(self, capture: _CapturedField) -> str:
         return self._renamed.get(capture.name, capture.name)
 
     def rename(self, block: Block) -> Block:
-        """Return the block with the final names of gradients that were captured before their owners."""
+        """Return the block with array names replaced by the final names of gradients recorded before their fields."""
         return rename_arrays(block, self._renamed) if self._renamed else block
 
 

@@ -39,7 +39,7 @@ def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, 
 
 
 def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
-    """Return the items that a generator runs over."""
+    """Return the operands that a generator of a comprehension iterates over; their number is known at compile time."""
     call = static_call(t, node)
     if call is not None:
         values = evaluate_static(t, call).value
@@ -77,7 +77,7 @@ def _constant(t: Tracer, node: ast.expr) -> int:
 
 
 def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
-    """Bind the names of a comprehension to one item."""
+    """Bind the target names of a comprehension's generator to one item."""
     if isinstance(target, ast.Name):
         t.scopes.declare(target.id, FixedName(item, "index of the comprehension"), target.lineno)
         return
@@ -91,7 +91,7 @@ def _bind(t: Tracer, target: ast.expr, item: Operand) -> None:
 
 
 def _holds(t: Tracer, node: ast.expr) -> bool:
-    """Return the truth of a condition of a comprehension, which must be known at compile time."""
+    """Return True if a condition of a comprehension holds; the condition must be known at compile time."""
     condition = known_object(t.clean(node))
     if condition is UNKNOWN:
         raise type_problem(

@@ -121,7 +121,7 @@ def _of_struct_type(kind: StructType, t: Tracer, node: ast.Call) -> Operand:
 
 
 def zero(kind: Scalar | MatrixType | StructType, t: Tracer) -> Operand:
-    """Return zero of a type."""
+    """Return an operand of the given type whose numbers are all zero."""
     if isinstance(kind, MatrixType):
         return MatrixValue(kind.shape, (zero(kind.dtype, t),) * kind.size)
     if isinstance(kind, StructType):
@@ -173,7 +173,7 @@ CONSTRUCTORS: dict[str, Callable[[str, Tracer, ast.Call], Operand]] = {
 
 
 def _extents(owner: str, name: str, operands: Sequence[Operand]) -> tuple[int, ...]:
-    """Return the extents that operands give, without those that are None."""
+    """Return the operands as positive integers, the extents of a vector or matrix. Skip operands that are None."""
     found = []
     for operand in operands:
         if isinstance(operand, Static) and operand.value is None:

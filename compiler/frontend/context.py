@@ -1,4 +1,4 @@
-"""This module contains the tracer: the state that all handlers share while one kernel becomes IR.
+"""This module contains the tracer: the state shared by all functions that translate the syntax of a kernel to IR.
 
 The tracer owns the builder, the names, the captured arrays, the locations and the list of mistakes. Handlers of
 expressions and statements live in tables that the other modules fill. A mistake ends only the innermost expression.
@@ -51,7 +51,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class LoopFrame:
-    """A loop of the program; `break_to` and `continue_to` are frame numbers of the IR, None for a parallel loop."""
+    """A `LoopFrame` describes a loop that is being traced: the IR frames at which its `break` and `continue` aim.
+
+    `break_to` and `continue_to` are frame numbers of the IR; they are None for a parallel loop.
+    """
 
     kind: str
     break_to: int | None = None
@@ -61,7 +64,11 @@ class LoopFrame:
 
 @dataclass
 class ReturnSite:
-    """A `return`: its operand, the values of its leaves if all are numbers, and the statements that leave with them."""
+    """A `ReturnSite` describes a `return` of an inlined function: the operand and the statements that it emits.
+
+    `values` holds the scalar values of the operand if all of them are numbers, else None; `tail` holds the statements
+    that store the result and leave the function.
+    """
 
     operand: Operand
     values: tuple[Value, ...] | None
@@ -71,7 +78,10 @@ class ReturnSite:
 
 @dataclass
 class ElifChain:
-    """A chain of `elif` nests `left` more blocks, then sets the local `name` and leaves the other links in `rest`."""
+    """An `ElifChain` describes a long chain of `elif` that is being split into several shallow nests of `if`.
+
+    The chain nests `left` more blocks, then sets the local `name` to true and moves the remaining links to `rest`.
+    """
 
     name: str
     left: int
@@ -110,7 +120,7 @@ class Activation:
 
 
 class Tracer:
-    """This class holds the state of one trace.
+    """This class holds the state of the translation of one Python function to a kernel of the IR.
 
     `frames` counts the loops and scopes of the IR that are open in the current task, `nesting` the blocks of the IR
     around the current statement (at 0 a loop is a parallel task), `expressions` the expressions being evaluated.
@@ -140,20 +150,20 @@ class Tracer:
 
     @property
     def active(self) -> Activation:
-        """Return the function being traced."""
+        """Return the record of the function that is being traced."""
         return self.activations[-1]
 
     @property
     def scopes(self) -> Scopes:
-        """Return the open blocks of names of the function being traced."""
+        """Return the name scopes of the function that is being traced."""
         return self.active.scopes
 
     def locate(self, node: ast.AST) -> int:
-        """Return the location index of a node."""
+        """Return the index in the kernel's table of source locations that belongs to a syntax node."""
         return self.locations.setdefault(self.active.source.span(node), len(self.locations))
 
     def report(self, problem: ProblemError, node: ast.AST) -> None:
-        """Record a mistake at its own node, or at `node` if it has none."""
+        """Record a mistake as an error at the syntax node of the mistake, or at `node` if the mistake names no node."""
         span = self.active.source.span(problem.node or node)
         call = self.active.call_span
         name = self.active.function.__name__
@@ -161,7 +171,7 @@ class Tracer:
         self.diagnostics.error(problem, span, context)
 
     def warn(self, reason: str, cure: str, node: ast.AST | None = None) -> None:
-        """Record a warning at its node, or at the statement being built."""
+        """Record a warning at the syntax node, or at the statement that is being traced if no node is given."""
         span = self.active.source.span(node) if node is not None else list(self.locations)[self.builder.loc]
         assert span is not None
         self.diagnostics.warn(reason, cure, span)
@@ -187,7 +197,7 @@ class Tracer:
 
     @contextmanager
     def frame(self, count: int = 1) -> Iterator[int]:
-        """Count `count` loops or scopes of the IR around the `with`, and yield the number of the innermost."""
+        """Count `count` more nested loops or scopes of the IR during the `with`, and yield the new nesting depth."""
         self.frames += count
         try:
             yield self.frames
@@ -199,14 +209,14 @@ class Tracer:
         return self.frames - frame + 1
 
     def splice(self, body: list[Stmt]) -> None:
-        """Append statements that were built separately."""
+        """Append statements that were built in a separate list to the innermost open block."""
         for stmt in body:
             self.builder.emit(stmt)
 
     # -- dispatch -------------------------------------------------------------------------------------------
 
     def expr(self, node: ast.expr) -> Operand:
-        """Evaluate an expression; report a mistake in the expression and return poison for it."""
+        """Evaluate an expression. If it contains a mistake, report the mistake and return a `Poison` operand."""
         return self.evaluate(node, EXPRESSIONS.get(type(node)))
 
     def evaluate(self, node: ast.expr, handler: Handler | None) -> Operand:
@@ -233,15 +243,15 @@ class Tracer:
         return POISON
 
     def clean(self, node: ast.expr) -> Known:
-        """Evaluate an expression like `expr`, but let poison end the enclosing expression too."""
+        """Evaluate an expression. Raise PoisonError if a mistake in the expression was reported."""
         return require_value(self.expr(node))
 
     def run(self, body: list[ast.stmt]) -> bool:
-        """Execute statements up to one whose end is never passed; return True if there is such a statement."""
+        """Trace statements in order. Stop and return True after a statement beyond which control cannot continue."""
         return any(self.statement(stmt) for stmt in body)
 
     def statement(self, node: ast.stmt) -> bool:
-        """Execute a statement; return True if control never passes its end."""
+        """Trace a statement. Return True if control can never continue after the statement."""
         outer = self.builder.loc
         self.builder.loc = self.locate(node)
         try:
@@ -259,13 +269,13 @@ class Tracer:
         return False
 
     def poison_targets(self, node: ast.AST) -> None:
-        """Poison the names that a faulty statement should have made, so that they are not reported as unknown."""
+        """Bind the names that a faulty statement would have assigned to `Poison`, so that no later use is reported."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and not self.scopes.find(inner.id):
                 self.poison(inner.id, inner.lineno)
 
     def poison(self, name: str, line: int) -> None:
-        """Bind a name to poison, so that its use causes no further report."""
+        """Bind a name to `Poison`, the operand whose use causes no further error message."""
         self.scopes.declare(name, FixedName(POISON, "faulty"), line)
 
     # -- operands -------------------------------------------------------------------------------------------
@@ -280,7 +290,7 @@ class Tracer:
         return type_inference.literal_type(found, self.options)
 
     def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
-        """Return the operand as a value, of type `dtype` if given; a number is not converted twice."""
+        """Return the operand as a value of the IR, converted to `dtype` if given. A number is converted only once."""
         if isinstance(operand, Value):
             return self.builder.cast(operand, dtype or operand.type)
         own = self.type_of(operand)
@@ -289,7 +299,7 @@ class Tracer:
         return self.builder.const(convert_number(found, dtype or own), dtype or own)
 
     def stored(self, operand: Operand, dtype: Scalar, where: str) -> Value:
-        """Return the operand converted to the type of its memory; warn if a real loses its fraction."""
+        """Return the operand converted to the type of its memory. Warn if a fraction is lost or an integer wraps."""
         source, found = self.type_of(operand), number_of(operand)
         whole = isinstance(found, float) and found.is_integer()
         if source.is_real and dtype.is_int and not whole:
@@ -302,7 +312,7 @@ class Tracer:
         return self.value(operand, dtype)
 
     def condition(self, operand: Operand) -> Value:
-        """Return the operand as a u1 value; integers are tested for non-zero."""
+        """Return the operand as a boolean (u1) value of the IR; integers become True if they are not zero."""
         if isinstance(operand, (MatrixValue, StructValue)):
             raise type_problem(
                 f"a condition is one boolean, not {describe(operand)}",
@@ -340,7 +350,7 @@ class Tracer:
         return self.builder.within(index, limit, message)
 
     def items(self, operand: Operand) -> tuple[Operand, ...] | None:
-        """Return the parts of a tuple known at compile time, or None if the operand is no tuple."""
+        """Return the items of a tuple, vector or matrix, or None if the operand is no sequence of known length."""
         if isinstance(operand, Pack):
             return operand.items
         if isinstance(operand, MatrixValue):
@@ -354,7 +364,7 @@ class Tracer:
         return None
 
     def extent(self, shape: ShapeOf, axis: int) -> Value:
-        """Return an extent of a field, read at launch: i32, or i64 for a wide array."""
+        """Emit a read of an extent of a field. Return it as i32, or as i64 if the array is wide."""
         storage, at = extent_source(shape.field, axis)
         name = self.captures.array(storage, measured_hint(shape.field, shape.hint))
         return self.builder.shape(name, at, extents_type(storage))
@@ -364,7 +374,7 @@ Known = Value | Static | Pack | MatrixValue | StructValue
 
 
 def require_value(operand: Operand) -> Known:
-    """Return the operand, or raise Poisoned if it is poison."""
+    """Return the operand, or raise PoisonError if the operand is a `Poison`."""
     if isinstance(operand, Poison):
         raise PoisonError
     return operand

@@ -1,4 +1,4 @@
-"""This module makes operands fit: objects and sequences become matrices, and values get the type of their memory.
+"""This module converts operands: Python objects and sequences to matrices, and values to the type of their memory.
 
 Only `conform` decides what may be stored where.
 """
@@ -25,7 +25,7 @@ CONSTANT_LIMIT = 64
 
 
 def captured_operand(t: Tracer, operand: Operand) -> Operand:
-    """Return the meaning of an object that a name refers to.
+    """Return the operand that a captured Python object means in a kernel.
 
     A host vector, matrix, struct or view becomes an operand of the same kind, and a small NumPy array becomes a
     constant.
@@ -146,7 +146,7 @@ def sequence(t: Tracer, operand: Operand) -> Operand:
 
 
 def kind_of(t: Tracer, operand: Operand) -> LocalType:
-    """Return the type of the local that an operand would declare."""
+    """Return the type that a new local has if it is initialized with the operand."""
     if isinstance(operand, Pack):
         return PackType(tuple(kind_of(t, item) for item in operand.items))
     if isinstance(operand, MatrixValue):
@@ -157,7 +157,7 @@ def kind_of(t: Tracer, operand: Operand) -> LocalType:
 
 
 def conform(t: Tracer, operand: Operand, kind: LocalType, where: str) -> Operand:
-    """Return the operand converted to what memory of a type holds; one number fills every entry of a matrix.
+    """Return the operand converted to `kind`, the type of a memory location. A number fills all entries of a matrix.
 
     Args:
         t: the tracer.

@@ -1,4 +1,4 @@
-"""This module handles mistakes in a kernel: they are raised where they are found, collected, and reported together.
+"""This module contains the errors for mistakes in a kernel, and the collector that reports them together.
 
 Invariant: a mistake is reported once per place, however often the code around the place is unrolled or inlined.
 """
@@ -13,7 +13,7 @@ from ..errors import Diagnostic, KernelSyntaxError, KernelTypeError, LocatedErro
 
 
 class ProblemError(Exception):
-    """This exception carries one mistake to the statement or expression that recovers from it.
+    """This exception holds one mistake of the user's program until the tracer reports it and continues.
 
     Attributes:
         kind: class of the final error if this mistake is the only one.
@@ -28,7 +28,7 @@ class ProblemError(Exception):
 
 
 class PoisonError(Exception):
-    """This exception means that an operand is poison: the mistake was already reported where it happened."""
+    """This exception means that an operand comes from an expression whose mistake was reported already."""
 
 
 def syntax_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:

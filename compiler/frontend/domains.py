@@ -1,4 +1,4 @@
-"""This module recognizes what a loop runs over: a range, a box, or the elements of a field.
+"""This module recognizes the iteration domain of a `for` loop: a range, a box, or the elements of a field.
 
 The step of a domain is evaluated at once. Its bounds are evaluated later, in the block where the loop needs them.
 """
@@ -22,7 +22,7 @@ from .protocols import AnyField, is_any_field, offset_of
 
 @dataclass(frozen=True)
 class AxisBounds:
-    """A `AxisBounds` holds the bounds of one axis.
+    """An `AxisBounds` holds the first and the end index of one axis of a loop domain.
 
     Attributes:
         begin: first index.
@@ -37,7 +37,7 @@ class AxisBounds:
 
 @dataclass(frozen=True)
 class LoopDomain:
-    """A domain describes the indices of a loop.
+    """A `LoopDomain` describes the set of indices that a loop iterates over, and their order.
 
     Attributes:
         bounds: function that evaluates the bounds of all axes.
@@ -98,7 +98,7 @@ def declared(node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> Ite
 
 
 def _recognize(t: Tracer, node: ast.expr) -> LoopDomain:
-    """Return the domain that an expression means."""
+    """Return the iteration domain that the expression after `in` of a `for` loop denotes."""
     if isinstance(node, ast.Call):
         callee = t.clean(node.func)
         target = callee.value if isinstance(callee, Static) else None
@@ -198,7 +198,7 @@ def _ndrange(t: Tracer, node: ast.Call) -> LoopDomain:
 
 
 def _length(t: Tracer, node: ast.expr) -> int:
-    """Return the number of axes that `*node` stands for; the evaluation emits nothing."""
+    """Return the number of items of the tuple in `*node`. The evaluation emits no statements."""
     with t.block():
         items = t.items(t.clean(node))
     if items is None:
@@ -219,7 +219,7 @@ def _axis(t: Tracer, operand: Operand, node: ast.expr) -> AxisBounds:
 
 
 def _elements(t: Tracer, first: int, extent: Value, node: ast.expr) -> AxisBounds:
-    """Return the bounds of the indices of an axis: first to first + extent."""
+    """Return the bounds of an axis whose indices run from `first` to `first + extent`, exclusive."""
     end = t.builder.op("add", extent, t.builder.const(first, extent.type)) if first else extent
     return AxisBounds(Static(first), end, node)
 

@@ -111,7 +111,7 @@ def _list(t: Tracer, node: ast.List) -> Operand:
 
 @EXPRESSIONS.row(ast.BinOp)
 def _binary(t: Tracer, node: ast.BinOp) -> Operand:
-    """Evaluate the operands on the left in a loop: `a + b + c + ...` may be thousands of terms long."""
+    """Evaluate a binary expression. A loop, not recursion, descends to the left, so that long sums are possible."""
     links = [node]
     while isinstance(links[-1].left, ast.BinOp):
         links.append(links[-1].left)
@@ -153,7 +153,7 @@ def _text(op: ast.operator, left: str, right: Operand) -> Static:
 
 
 def apply_binary(t: Tracer, row: type_inference.BinaryOperator, left: Operand, right: Operand) -> Operand:
-    """Return the result of an operator on two operands, entry by entry on vectors and matrices.
+    """Return the result of a binary operator, applied entry by entry if an operand is a vector or matrix.
 
     Args:
         t: the tracer.
@@ -226,7 +226,7 @@ def inner_product(t: Tracer, left: Sequence[Operand], right: Sequence[Operand]) 
 def _check_constants(
     t: Tracer, row: type_inference.BinaryOperator, dtype: Scalar, left: Operand, right: Operand
 ) -> None:
-    """Report constants that cannot mean what they say in the common type."""
+    """Raise a problem for constant operands that are impossible; warn if a negative one becomes unsigned."""
     exponent = integer_of(right)
     if row.op == "pow" and dtype.is_int and exponent is not None and exponent < 0:
         raise type_problem("an integer to a negative power is not an integer", "convert the base with `float(...)`")
@@ -273,7 +273,7 @@ def _not(t: Tracer, condition: Static | Value) -> Operand:
 
 
 def refusal(make: Callable[[str, str], ProblemError], reason: str, cure: str) -> Handler:
-    """Return a handler that refuses every expression of one kind.
+    """Return an expression handler that raises a refusal with the given reason and cure.
 
     Args:
         make: function that makes the problem from a reason and a cure.

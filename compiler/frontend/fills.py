@@ -47,7 +47,7 @@ def _name(name: str) -> ast.Name:
 
 
 def _located(statement: ast.stmt, node: ast.Call) -> ast.stmt:
-    """Return the statement with every node at the place of the call."""
+    """Set the source location of every node of a statement to that of the call, and return the statement."""
     for inner in ast.walk(statement):
         ast.copy_location(inner, node)
     return statement

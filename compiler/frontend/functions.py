@@ -1,4 +1,4 @@
-"""This module defines the functions of the language, as objects that kernels recognize and that plain Python can call.
+"""This module defines the built-in functions of the kernel language, which plain Python can call, too.
 
 FUNCTIONS says what each function does outside a kernel; inside a kernel, the row of `calls.LOWERINGS` under the same
 name applies. ALIASES are functions of Python, `math` and NumPy with the same meaning.
@@ -31,14 +31,14 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _manual(name: str) -> Entry:
-    """Return the entry of a function in the manual, which is loaded when someone asks for help."""
+    """Return the manual's entry on a function. The manual is imported at the first use."""
     from .manual import MANUAL
 
     return MANUAL[name]
 
 
 class _Signature:
-    """This class is the attribute `__signature__` of functions of the language; their class has none."""
+    """This descriptor computes `__signature__` for built-in functions of the kernel language; their class has none."""
 
     def __get__(self, function: LanguageFunction | None, owner: type | None = None) -> inspect.Signature:
         if function is None:
@@ -48,7 +48,7 @@ class _Signature:
 
 @documented(lambda function: _manual(function.name).text)
 class LanguageFunction:
-    """A `LanguageFunction` is a function of the language; the manual has its docstring and its signature.
+    """A `LanguageFunction` is a built-in function of the kernel language; the manual holds its documentation.
 
     Attributes:
         name: name of the function.
@@ -165,7 +165,7 @@ class IndexVector(tuple[int, ...]):
 
 
 def _grouped(domain: Any) -> Iterator[IndexVector]:
-    """Return the points of an `ndrange`, or the indices of a field."""
+    """Return an iterator over the points of an `ndrange`, or over the indices of all elements of a field."""
     shape = getattr(domain, "shape", None)
     axes = domain.axes if isinstance(domain, NDRange) else _spans(domain, shape or ())
     return (IndexVector(point) for point in itertools.product(*(range(begin, end) for begin, end in axes)))
@@ -180,7 +180,7 @@ def _spans(field: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _numeric(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a NumPy function that gives Python numbers for numbers, and no warnings about NaN and infinities."""
+    """Return the NumPy function wrapped so that scalar results are Python numbers and no NumPy warnings occur."""
 
     def call(*args: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -377,7 +377,7 @@ ALIASES: dict[Any, str] = {
 
 
 def function_name(target: Any) -> str | None:
-    """Return the name of the function of the language that an object means, or None."""
+    """Return the name of the built-in function of the kernel language that the object denotes, or None."""
     if isinstance(target, LanguageFunction):
         return target.name
     try:

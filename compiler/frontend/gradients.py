@@ -46,7 +46,10 @@ def _assume_unique(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _claimed(t: Tracer, leaf: Operand, claim: int) -> Operand:
-    """Return a part of a tuple that is claimed to be unique; parts of one tuple share the number of the claim."""
+    """Emit the claim that a value is unique and return the claimed value. Parts of one tuple share a claim number.
+
+    Raise ProblemError if the operand is no integer.
+    """
     if number_of(leaf) is None and not isinstance(leaf, Value) or not t.type_of(leaf).is_int:
         raise type_problem(f"`assume_unique` takes integers, not {describe(leaf)}", "give the indices of the elements")
     value = t.value(leaf)

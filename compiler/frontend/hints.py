@@ -1,4 +1,4 @@
-"""This module lowers hints: functions by which a program tells a compiler of the dialect how to run a loop.
+"""This module lowers hints: functions that tell a compiler how to run a loop and that change no result.
 
 Invariant: a hint changes no result. What a hint promises of a number is asserted in debug mode. What a hint promises of
 the loop, or asks of caches, is ignored, because this compiler assumes nothing that it has not proved.
@@ -50,7 +50,7 @@ def _assert_range(t: Tracer, val: Value, base: Value, low: Value, high: Value, t
 
 
 def _of_arrays(name: str) -> None:
-    """Enter a hint that takes arrays and does nothing."""
+    """Register a lowering for a hint that takes arrays. The lowering checks the arguments and emits nothing."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         if node.keywords:

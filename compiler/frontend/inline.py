@@ -1,4 +1,4 @@
-"""This module inlines funcs: arguments go by value, results through locals, and an early return leaves a scope.
+"""This module inlines calls of funcs: arguments are passed by value, and an early return leaves a scope of the IR.
 
 A function that returns once, at its end, needs neither scope nor local. A function without results is traced in place,
 so that its outermost loops are parallel if the call stands outside all loops.
@@ -35,7 +35,7 @@ from .views import check_annotation
 
 
 def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand | None = None) -> Operand:
-    """Return the result of a call; the statements of the function are emitted in place of the call.
+    """Inline a call of a func: emit the statements of the func at the call and return its result.
 
     Args:
         t: the tracer.
@@ -144,20 +144,20 @@ def _assigned(tree: ast.FunctionDef) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name that an expression is a part of, or "" if it is no part of a name."""
+    """Return the variable at the base of an expression like `a.b[i]`, or "" if there is none."""
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def _bind_receiver(active: Activation, param: ast.arg, receiver: Place | Operand) -> None:
-    """Bind `self`: memory by reference, so that a method can change its struct, and a value as it is."""
+    """Bind `self` of a method: by reference if the receiver is memory, which the method can change, else by value."""
     binding = ReferenceName(receiver) if isinstance(receiver, PLACES) else FixedName(receiver, "parameter")
     active.scopes.declare(param.arg, binding, active.source.tree.lineno)
 
 
 def _given(t: Tracer, node: ast.Call, names: list[str], shared: list[str]) -> dict[int | str, Place | Operand]:
-    """Return the arguments by position and name; parameters in `shared` take memory by reference."""
+    """Return the arguments of a call by position or name. Those of parameters in `shared` are passed by reference."""
     given: dict[int | str, Place | Operand] = {}
     if any(isinstance(argument, ast.Starred) for argument in node.args):
         given.update(enumerate(positional(t, node.args)))
@@ -186,7 +186,7 @@ def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Op
 
 
 def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
-    """Return the type that an annotation in a func means, or None."""
+    """Return the type that a parameter's annotation denotes, or None if it denotes no type of numbers."""
     return type_inference.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options)
 
 
@@ -225,7 +225,7 @@ def _with_returns(t: Tracer, active: Activation) -> Operand:
 
 
 def _check_returns(t: Tracer, active: Activation, ended: bool) -> None:
-    """Check that all returns have one form, and that no path reaches the end of a function that returns a value."""
+    """Check that all returns of a func have the same structure and that no path ends without a required result."""
     name, forms = active.function.__name__, {form(site.operand): site for site in active.returns}
     if len(forms) > 1:
         first, second = list(forms.values())[:2]
@@ -249,7 +249,11 @@ def _text(site: ReturnSite) -> str:
 
 
 def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
-    """Declare locals of the common types, store to them before each exit, and read them after the scope."""
+    """Emit a scope with the body of a func that returns early, and return the result read from locals.
+
+    Each exit of the scope stores the returned numbers to locals; the type of a local is the common type of all numbers
+    that are stored to it.
+    """
     sites = active.returns
     types: dict[str, Scalar] = {}
     if any(isinstance(leaf, Poison) for site in sites for leaf in leaves(site.operand)):
@@ -284,7 +288,7 @@ def _result(t: Tracer, active: Activation, operand: Operand) -> Operand:
 
 
 def _convert(t: Tracer, block: Block, types: dict[str, Scalar]) -> Block:
-    """Return the block with each store to a result converted to the type of the result."""
+    """Return the block with each value that is stored to a result local converted to the type of this local."""
     made: list[Stmt] = []
     for stmt in block:
         if isinstance(stmt, n.Set) and stmt.var in types and stmt.value.type != types[stmt.var]:

@@ -41,7 +41,7 @@ def check_items(found: Any) -> None:
 
 
 def static_items(values: Iterable[Any]) -> list[Any]:
-    """Return the items that a static loop runs over.
+    """Return the items that an unrolled loop iterates over as a list.
 
     Raises:
         ProblemError: there are more items than can be unrolled.
@@ -54,7 +54,7 @@ def static_items(values: Iterable[Any]) -> list[Any]:
 
 
 def check_count(count: int) -> None:
-    """Raise a problem if `count` items, which do not exist yet, are more than can be unrolled."""
+    """Raise a problem if `count` exceeds ITEMS, the limit for unrolling."""
     if count > ITEMS:
         raise _too_many(count)
 
@@ -67,7 +67,7 @@ def _too_many(count: int) -> ProblemError:
 
 
 def check_size(statements: int) -> None:
-    """Raise a problem if a kernel that unrolls more has too many statements already."""
+    """Raise a problem if `statements` exceeds STATEMENTS, beyond which a kernel may unroll no further code."""
     if statements > STATEMENTS:
         raise type_problem(
             f"the kernel has grown to {STATEMENTS} statements, and unrolls more here",

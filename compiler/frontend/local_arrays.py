@@ -1,4 +1,4 @@
-"""This module stores local vectors and matrices that are indexed at launch in an array of the IR.
+"""This module places local vectors and matrices that are indexed at run time in a local array of the IR.
 
     w = sg.Vector([...16 numbers...])          local_array w: f32[17]
     w[j] = x                                   set_element w[j if 0 <= j < 16 else 16], x
@@ -25,7 +25,7 @@ FEW = 8
 
 @dataclass(frozen=True)
 class LocalArrayPlace:
-    """An `LocalArrayPlace` is an entry of a local array.
+    """A `LocalArrayPlace` is an entry of a local array; its index is fixed or computed by the kernel.
 
     Attributes:
         name: name of the local array.
@@ -47,7 +47,7 @@ class LocalArrayPlace:
 
 
 def wants_array(t: Tracer, name: str, kind: MatrixType) -> bool:
-    """Return True if an array is better for a new local of the function.
+    """Return True if a new local vector is placed in a local array, because it is large and indexed at run time.
 
     Locals at the kernel's own level never become arrays, because they may cross tasks.
     """
@@ -66,7 +66,7 @@ def declare_array(t: Tracer, name: str, kind: MatrixType, values: list[Value]) -
 
 
 def choose_item(items: list[LocalArrayPlace], index: Value) -> LocalArrayPlace | None:
-    """Return items[index] as one entry, or None if the items are not evenly spaced in one array."""
+    """Return one place for items[index] with a run-time index, or None if the items are not evenly spaced."""
     first, steps = items[0], {b.index - a.index for a, b in zip(items, items[1:])}
     alike = all(i.name == first.name and i.choice is None for i in items)
     if not alike or len(steps) != 1:
@@ -75,17 +75,17 @@ def choose_item(items: list[LocalArrayPlace], index: Value) -> LocalArrayPlace |
 
 
 def read_item(t: Tracer, item: LocalArrayPlace) -> Value:
-    """Return the entry, or the first candidate if the choice is outside."""
+    """Emit a read of an entry of a local array. If the run-time index is outside, read the first entry it may mean."""
     return t.builder.get_element(item.name, _position(t, item, item.index), item.dtype)
 
 
 def write_item(t: Tracer, item: LocalArrayPlace, value: Value) -> None:
-    """Overwrite the entry, or none of the candidates if the choice is outside."""
+    """Emit a write of an entry of a local array. If the run-time index is outside, change none of the entries."""
     t.builder.set_element(item.name, _position(t, item, item.size), value)
 
 
 def _position(t: Tracer, item: LocalArrayPlace, outside: int) -> Value:
-    """Return the index of an entry in its array, or `outside` if the choice is none of the candidates."""
+    """Return the index of an entry in its local array, or `outside` if the run-time index is out of range."""
     b = t.builder
     if item.choice is None:
         return b.const(item.index, i64)

@@ -27,7 +27,7 @@ def append_loop(t: Tracer, task: Task) -> None:
 
 
 def _serial(task: Task) -> Task:
-    """Return a serial task that runs the loops of a box around its body, in row-major order."""
+    """Return a serial task that runs the body of a parallel task in nested serial loops, in row-major order."""
     body: Block = _without_returns(task.body, 1)
     for index, begin, end in reversed(list(zip(task.indices, task.begin, task.end))):
         body = (n.For(index, begin, end, body, loc=task.loc),)

@@ -1,4 +1,4 @@
-"""This module handles loops: parallel at the top level of a kernel, serial inside blocks, unrolled under `sg.static`.
+"""This module traces loops: parallel at the top level of a kernel, serial inside blocks, unrolled under `sg.static`.
 
 A parallel range with a step counts its iterations k = 0, 1, ...; its index is begin + k·step. The same holds for every
 range whose step only the launch knows.
@@ -74,7 +74,7 @@ def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
 
 
 def _declare(t: Tracer, target: ast.Name, operand: Operand) -> None:
-    """Bind the index of a loop; it ends with the loop, so a visible variable may not have its name."""
+    """Bind the index name of a loop until the end of the loop. Refuse a name that a visible variable has."""
     binding = t.scopes.find(target.id)
     if target.id != "_" and binding is not None and not (isinstance(binding, FixedName) and binding.kind == "faulty"):
         t.report(_taken(target), target)
@@ -112,7 +112,7 @@ def _serial_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) 
 
 
 def _index_type(t: Tracer, bounds: AxisBounds) -> Scalar:
-    """Return i32, or i64 if a bound needs it; a faulty bound is reported and counts as i32."""
+    """Return the type of a loop index: i32, or i64 if a bound is i64. Report a faulty bound and count it as i32."""
     dtype = i32
     for operand in (bounds.begin, bounds.end):
         found = integer_of(operand)
@@ -168,7 +168,7 @@ def _do_while(t: Tracer, test: ast.expr) -> ast.expr | None:
 
 
 def _repeat(t: Tracer, node: ast.While, flag: ast.expr) -> None:
-    """Emit the body once, and again as long as the 0-d field or number is not 0."""
+    """Emit a loop that runs the body once and repeats it while the flag, a 0-d field or a number, is not 0."""
     first = t.builder.local(t.namer.unique("first"), u1, t.builder.const(True, u1))
     with t.block() as condition:
         found = t.clean(flag)
@@ -231,7 +231,7 @@ def flush(t: Tracer) -> None:
 
 
 def _parallel_steps(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
-    """Add a task over k in 0 .. ceil((end - begin)/step).
+    """Add a parallel task over the trips k = 0 .. ceil((end - begin)/step) - 1 of a range with a step.
 
     begin + k·step wraps in the index's type, so it is exact wherever the index itself fits. k is i64 where a step of -1
     could count more iterations than i32 holds.
@@ -267,7 +267,7 @@ def _parallel_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value
 
 
 def _strided(t: Tracer, domain: LoopDomain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:
-    """Return the trip count as i64, and a function to the index of trip k, for a step of either sign.
+    """Return the trip count of a strided loop as i64, and a function from a trip number k to the loop index.
 
     A step of zero gives no trips. A range downward has as many trips as the range upward between the negated bounds. In
     a parallel loop, the trips are iterations.
@@ -311,7 +311,7 @@ def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
 
 
 def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
-    """Emit the body once per value, in scopes only if the body leaves an iteration early."""
+    """Emit the body of an unrolled loop once for each item; use scopes only if `break` or `continue` occurs."""
     if _exits(node.body):
         _unrolled_in_scopes(t, node, items)
         return False
@@ -344,7 +344,7 @@ def _unrolled_in_scopes(t: Tracer, node: ast.For, items: list[Any]) -> None:
 
 
 def _bind_item(t: Tracer, node: ast.For, item: Any) -> None:
-    """Bind the names of an unrolled loop; they end with the iteration, so they must be new."""
+    """Bind the target names of an unrolled loop to an item for one iteration. Refuse names that exist already."""
     for target in ast.walk(node.target):
         if isinstance(target, ast.Name) and target.id != "_" and t.scopes.find(target.id) is not None:
             raise _taken(target)
@@ -362,7 +362,7 @@ def _taken(target: ast.Name) -> ProblemError:
 
 
 def _exits(body: list[ast.stmt]) -> bool:
-    """Return True if `break` or `continue` of this loop occurs in the body."""
+    """Return True if the loop body contains a `break` or `continue` that belongs to this loop."""
     for stmt in body:
         if isinstance(stmt, (ast.Break, ast.Continue)):
             return True

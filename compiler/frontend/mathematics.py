@@ -1,4 +1,4 @@
-"""This module lowers mathematical functions: entries of LOWERINGS that compute and touch no memory.
+"""This module lowers mathematical functions: those functions of the kernel language that touch no memory.
 
 Invariant: each function is written for scalars, and only `elementwise` makes it a function of vectors and matrices. A
 call on numbers of the program text is folded by the function's own Python meaning. Integers among reals take the
@@ -29,7 +29,7 @@ from .operands import Operand, Pack, Static, number_of
 
 
 def _fold(name: str, *operands: Operand) -> Static | None:
-    """Return the result of a call on numbers of the program text, or None if an operand is no number."""
+    """Return the result of a call whose operands are all constant numbers, or None if an operand is no constant."""
     numbers = [number_of(o) for o in operands]
     function = FUNCTIONS[name]
     if None in numbers or function is None:
@@ -41,7 +41,7 @@ def _fold(name: str, *operands: Operand) -> Static | None:
 
 
 def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], CallLowering]:
-    """Return a decorator that makes a lowering of a function of the tracer and scalars.
+    """Return a decorator that makes the lowering of a call from a function of scalars, applied entry by entry.
 
     The lowering evaluates the arguments and applies the function entry by entry.
 
@@ -60,7 +60,7 @@ def elementwise(name: str, *params: str) -> Callable[[Callable[..., Operand]], C
 
 
 def _row(name: str, *params: str) -> Callable[[Callable[..., Operand]], Callable[..., Operand]]:
-    """Return a decorator that registers a function of scalars under `name` in LOWERINGS."""
+    """Return a decorator that registers a function of scalars as the lowering `name`, applied entry by entry."""
 
     def register(function: Callable[..., Operand]) -> Callable[..., Operand]:
         LOWERINGS[name] = elementwise(name, *params)(function)
@@ -167,7 +167,7 @@ def _truncated(t: Tracer, a: Value, b: Value) -> Value:
 
 @_row("raw_mod", "a", "b")
 def _raw_mod(t: Tracer, a: Operand, b: Operand) -> Operand:
-    """Return the remainder with the sign of the dividend.
+    """Return the remainder of a/b with the sign of the dividend `a`, as in C.
 
     That is r - b if r = a mod b is not 0 and the signs of a and b differ, else r.
     """
@@ -269,7 +269,7 @@ LOWERINGS.update({name: _extremum(name) for name in ("min", "max")})
 
 
 def _whole(name: str) -> CallLowering:
-    """Return the lowering of `math.floor`, `math.ceil` or `math.trunc`, which give integers."""
+    """Return the lowering of `math.floor`, `math.ceil` or `math.trunc`, whose results are integers."""
 
     @elementwise(name, "x")
     def lower(t: Tracer, x: Operand) -> Operand:

@@ -55,7 +55,7 @@ def _method(name: str, *params: str) -> Callable[[Callable[..., Operand]], Calla
 
 
 def attribute(t: Tracer, base: Place | Operand, shape: tuple[int, ...], name: str) -> Operand:
-    """Return a method bound to its receiver, or a property.
+    """Return the method `name` bound to a vector or matrix, or the value of the property `name`.
 
     Args:
         t: the tracer.
@@ -129,7 +129,7 @@ def scalar_type(t: Tracer, operand: Operand) -> Any:
 
 
 def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue:
-    """Return the operand as a matrix, of rank `rank` unless that is 0, or raise a problem if it is none."""
+    """Return the operand as a vector or matrix. Raise a problem if it is none, or not of rank `rank` (0: any rank)."""
     found = as_matrix(t, operand)
     if found is None or rank and len(found.shape) != rank:
         want = {0: "a vector or matrix", 1: "a vector", 2: "a matrix"}[rank]
@@ -213,7 +213,7 @@ def _dot(t: Tracer, a: MatrixValue, other: Operand) -> Operand:
 
 @_method("cross", "other")
 def _cross(t: Tracer, a: MatrixValue, other: Operand) -> Operand:
-    """Return a × b, for vectors of two entries only the third component."""
+    """Return the cross product a × b; for vectors of two entries, return only its third component."""
     if a.shape == (2,):
         x, y = _vectors(t, "cross", a, other, 2)
         return _minor(t, x.items, y.items, 0, 1)
@@ -261,7 +261,7 @@ def _shifted(t: Tracer, value: Operand, eps: Operand) -> Operand:
 
 
 def _root(t: Tracer, square: Operand) -> Operand:
-    """Return the square root of a sum of squares, with slope 0 at 0.
+    """Emit the square root of a sum of squares such that its derivative at 0 is 0 instead of infinite.
 
     At 0, the root is taken of 1 instead, and the result 0 is selected, so that no infinite derivative occurs.
     """

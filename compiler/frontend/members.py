@@ -1,4 +1,4 @@
-"""This module defines stand-ins, used while a kernel is traced, for objects whose parts each launch supplies anew.
+"""This module defines stand-ins for dataclass-like arguments, whose members each launch passes anew.
 
 Invariant: code that runs at compile time sees only those parts of the object that are the same for all launches of one
 specialization. A request for more is an error, and never gives a value of the first launch.
@@ -18,7 +18,7 @@ from .scope import ArgumentVariable, CompoundVariable
 
 @dataclass(eq=False)
 class LaunchValue:
-    """A `LaunchValue` is a number, vector, matrix or struct that each launch supplies anew.
+    """A `LaunchValue` is a member of an argument: a number, vector, matrix or struct that each launch passes anew.
 
     Attributes:
         kind: type of the value.
@@ -30,7 +30,7 @@ class LaunchValue:
 
 
 class MembersStandIn:
-    """This class stands for a Python object by its members.
+    """A `MembersStandIn` takes the place of an argument object while its kernel is traced, and holds its members.
 
     Each member is known at compile time, a `LaunchValue`, or an array of the launch.
 
@@ -46,7 +46,7 @@ class MembersStandIn:
         object.__setattr__(self, "values", dict(values))
 
     def __getattr__(self, name: str) -> Any:
-        """Return what compile-time code sees of a member.
+        """Return a member for code that runs at compile time.
 
         Raises:
             AttributeError: only the launch knows the member.
@@ -60,7 +60,7 @@ class MembersStandIn:
         raise AttributeError("the object belongs to the host: a kernel stores to its arrays alone")
 
     def find(self, name: str) -> Any:
-        """Return the member, or what the class gives for the name, bound to this object.
+        """Return the member of this name, or the attribute of the object's class, bound to this object.
 
         Raises:
             AttributeError: there is no such member.
@@ -71,7 +71,7 @@ class MembersStandIn:
         return found.__get__(self, self.kind) if hasattr(type(found), "__get__") else found
 
     def launch_values(self, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-        """Yield every value of a launch in this object and in nested objects, with the name of its arguments."""
+        """Yield each `LaunchValue` in this object and nested ones, with the prefix of its argument names."""
         for name, value in self.values.items():
             yield from launch_values(value, f"{prefix}.{name}")
 
@@ -80,7 +80,7 @@ class MembersStandIn:
 
 
 def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-    """Yield the values of a launch in a stand-in in order, with the names of their arguments."""
+    """Yield each `LaunchValue` in a stand-in, in order, with the prefix of its argument names."""
     if isinstance(value, LaunchValue):
         yield prefix, value
     elif isinstance(value, MembersStandIn):

@@ -1,4 +1,4 @@
-"""This module defines places: memory that a kernel reads and writes, from a scalar local to a struct in a field.
+"""This module defines places: memory locations that a kernel reads and writes, from a local to a struct in a field.
 
 A place is a tree like the value that it holds. Its leaves are scalar locals and elements of arrays; loads and stores go
 leaf by leaf. An entry that only the launch knows is a `SelectedPlace`: a read selects among all candidates, and a write
@@ -29,7 +29,7 @@ from .selections import IndexSelection, Position, candidates_of, choose
 
 @dataclass(frozen=True)
 class ElementPlace:
-    """An `ElementPlace` is a scalar element of an array.
+    """An `ElementPlace` is the memory location of one scalar element of an array.
 
     Attributes:
         array: name of the array in the IR.
@@ -46,7 +46,7 @@ class ElementPlace:
 
 @dataclass(frozen=True)
 class MatrixPlace:
-    """A `MatrixPlace` is a vector or matrix in a field."""
+    """A `MatrixPlace` is the memory location of one vector or matrix in a field."""
 
     field: MatrixFieldLike
     hint: str
@@ -56,7 +56,7 @@ class MatrixPlace:
 
 @dataclass(frozen=True)
 class StructPlace:
-    """A `StructPlace` is a struct in a field."""
+    """A `StructPlace` is the memory location of one struct in a field."""
 
     field: StructFieldLike
     hint: str
@@ -66,7 +66,7 @@ class StructPlace:
 
 @dataclass(frozen=True)
 class SelectedPlace:
-    """A `SelectedPlace` is one of several scalar places, picked by an index that only the launch knows."""
+    """A `SelectedPlace` is one of several scalar memory locations, selected by an index known at run time only."""
 
     candidates: tuple[Any, ...]
     index: Value
@@ -118,7 +118,7 @@ REFERENCES: dict[type[ast.expr], Callable[[Tracer, Any], Place | Operand]] = {}
 
 
 def resolve(t: Tracer, node: ast.expr) -> Place | Operand:
-    """Return what an expression names: a place if the expression is memory, else its value."""
+    """Return the memory location that an expression names, or the value of the expression if it names none."""
     if isinstance(node, ast.Name):
         binding = t.scopes.find(node.id)
         if isinstance(binding, ReferenceName):
@@ -141,7 +141,7 @@ def resolve(t: Tracer, node: ast.expr) -> Place | Operand:
 
 
 def kind_at(place: Place) -> LocalType:
-    """Return the type of what a place holds."""
+    """Return the type of the value that a place holds."""
     if isinstance(place, CompoundVariable):
         return place.kind
     if isinstance(place, MatrixPlace):
@@ -154,7 +154,7 @@ def kind_at(place: Place) -> LocalType:
 
 
 def text_at(place: Place) -> str:
-    """Return the name of a place in the program."""
+    """Return the source text of a place for messages, such as a variable name."""
     if isinstance(place, (ElementPlace, MatrixPlace, StructPlace)):
         return place.text
     if isinstance(place, (LocalVariable, ArgumentVariable, LocalArrayPlace)):
@@ -172,7 +172,7 @@ def in_array(place: Place) -> bool:
 
 
 def is_argument(place: Place) -> bool:
-    """Return True if a place is an argument of the kernel, or has an argument as a part, and cannot be assigned."""
+    """Return True if a place belongs to an argument of the kernel, which cannot be assigned."""
     if isinstance(place, CompoundVariable):
         return any(is_argument(part) for part in place.parts)
     return isinstance(place, ArgumentVariable)
@@ -218,7 +218,7 @@ def sequence_places(place: Place) -> tuple[Place, ...]:
 
 
 def selected_place(t: Tracer, place: Place, selection: IndexSelection) -> Place:
-    """Return the selected entries of a vector or matrix: one place, or again a vector or matrix."""
+    """Return the place of the selected entries of a vector or matrix: a scalar place, or a smaller vector or matrix."""
     kind = kind_at(place)
     assert isinstance(kind, MatrixType)
     found = tuple(_entry(t, place, kind, point) for point in selection.points)
@@ -243,7 +243,10 @@ def _entry(t: Tracer, place: Place, kind: MatrixType, point: tuple[Position, ...
 
 
 def _chosen_element(t: Tracer, places: tuple[ElementPlace, ...], index: Value) -> ElementPlace:
-    """Return one of several elements of an array as one element with chosen indices; its update stays atomic."""
+    """Return one `ElementPlace` for several elements of one array; its indices are selected at run time by `index`.
+
+    Updates of the place stay atomic.
+    """
     first = places[0]
     columns = list(zip(*(place.indices for place in places)))
     indices = tuple(c[0] if len(set(c)) == 1 else choose(t, c, index) for c in columns)
@@ -251,7 +254,7 @@ def _chosen_element(t: Tracer, places: tuple[ElementPlace, ...], index: Value) -
 
 
 def _array_element(t: Tracer, place: MatrixPlace, point: tuple[Position, ...]) -> ElementPlace:
-    """Return the scalar element of the storage; the layout decides if the entry's indices stand first or last."""
+    """Return the scalar element of a field's storage that holds one entry of a vector or matrix."""
     array = t.captures.array(place.field.storage, place.hint)
     inner = tuple(p if isinstance(p, Value) else t.builder.const(p, i32) for p in point)
     indices = inner + place.indices if place.field.element_first else place.indices + inner
@@ -263,7 +266,7 @@ def _array_element(t: Tracer, place: MatrixPlace, point: tuple[Position, ...]) -
 
 
 def load(t: Tracer, place: Place) -> Operand:
-    """Return the value at a place."""
+    """Emit loads of the value that a place holds, and return the value."""
     if isinstance(place, LocalVariable):
         return t.builder.get(place.name, place.dtype)
     if isinstance(place, ArgumentVariable):
@@ -287,7 +290,7 @@ def load(t: Tracer, place: Place) -> Operand:
 
 
 def store(t: Tracer, place: Place, operand: Operand) -> None:
-    """Overwrite a place with an operand, converted to the type of the place.
+    """Convert an operand to the type of a place and emit stores that overwrite the place.
 
     Raises:
         ProblemError: the shapes differ.
@@ -296,7 +299,7 @@ def store(t: Tracer, place: Place, operand: Operand) -> None:
 
 
 def _store(t: Tracer, place: Place, operand: Operand) -> None:
-    """Overwrite a place with an operand that conforms to the place."""
+    """Emit stores that overwrite a place with an operand, which must have the type of the place already."""
     if isinstance(operand, MatrixValue):
         for entry, item in zip(entries(t, place), operand.items):
             _store(t, entry, item)

@@ -28,7 +28,7 @@ Number = bool | int | float
 
 
 class Poison:
-    """Poison is the result of an expression whose mistake was reported; no use of poison causes another report."""
+    """A `Poison` is the operand of an expression whose mistake was reported; its use causes no further report."""
 
     def __repr__(self) -> str:
         return "POISON"
@@ -59,7 +59,7 @@ class Pack:
 
 @dataclass(frozen=True)
 class MatrixValue:
-    """A `MatrixValue` is a vector or a matrix.
+    """A `MatrixValue` is a vector or matrix operand: one scalar operand for each entry.
 
     Attributes:
         shape: (n,) or (n, m).
@@ -84,7 +84,7 @@ class StructValue:
 
 @dataclass(frozen=True)
 class ShapeOf:
-    """A `ShapeOf` is `x.shape` of a field, whose extents are read at launch."""
+    """A `ShapeOf` is the attribute `x.shape` of a field, whose extents the kernel reads at launch."""
 
     field: AnyField
     hint: str
@@ -92,7 +92,7 @@ class ShapeOf:
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """An `Intrinsic` is a callable that is no `Function`, such as a method with its receiver, or a constructor."""
+    """An `Intrinsic` is a callable that the compiler lowers itself, such as a bound method or a constructor."""
 
     name: str
     call: Callable[[Tracer, ast.Call], Operand]
@@ -110,14 +110,14 @@ def static_operand(value: Any, hint: str = "") -> Static:
 
 
 def number_of(operand: Operand) -> Number | None:
-    """Return the Python number that an operand is, or None."""
+    """Return the constant Python number that an operand holds, or None if it holds none."""
     if isinstance(operand, Static) and isinstance(operand.value, (bool, int, float)):
         return operand.value
     return None
 
 
 def integer_of(operand: Operand) -> int | None:
-    """Return the Python integer (not boolean) that an operand is, or None."""
+    """Return the constant Python integer (not boolean) that an operand holds, or None if it holds none."""
     found = number_of(operand)
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
@@ -127,7 +127,7 @@ UNKNOWN = object()
 
 
 def known_object(operand: Operand) -> Any:
-    """Return the Python object of an operand, or UNKNOWN."""
+    """Return the Python object that an operand is at compile time, or UNKNOWN if only a launch knows it."""
     if isinstance(operand, Static):
         if not isinstance(operand.value, ShapeOf):
             return operand.value
@@ -149,7 +149,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def describe(operand: Operand) -> str:
-    """Return the operand in words, for messages."""
+    """Return a phrase that describes the operand in error messages."""
     if isinstance(operand, Value):
         return f"a value of type {operand.type}"
     if isinstance(operand, Pack):

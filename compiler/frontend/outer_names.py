@@ -1,4 +1,4 @@
-"""This module finds the objects outside of a function that its names mean, also if a name becomes a local later.
+"""This module looks up the global or enclosing-scope objects that names in a function denote.
 
 In Python, a name that a function assigns is a local everywhere in the function and cannot be read before it is
 assigned. Programs of the dialect do read such a name before; there it means the object outside, and a warning is given.
@@ -20,7 +20,7 @@ from .source import MISSING, outer_name, outer_names
 
 
 def outer_object(t: Tracer, node: ast.Name) -> Any:
-    """Return the object outside the function that a name means.
+    """Return the global, builtin or enclosing-scope object that a name in the traced function denotes.
 
     Raises:
         KernelSyntaxError: there is no such object, or a local of this name has ended.
@@ -39,7 +39,7 @@ def outer_object(t: Tracer, node: ast.Name) -> Any:
 
 
 def _tell_of_local(t: Tracer, node: ast.Name) -> None:
-    """Warn, once for each name of a function, that in Python this name would mean a local and not the outer object."""
+    """Warn once per name that Python would read a local here, but the kernel reads the outer object of that name."""
     key = t.active.function, node.id
     if key in t.told:
         return
@@ -54,12 +54,12 @@ def _tell_of_local(t: Tracer, node: ast.Name) -> None:
 
 
 def local_hint(t: Tracer, name: str) -> str:
-    """Return the name of a local in the IR; it differs from the name of a field that the program can also name."""
+    """Return the name that a local gets in the IR. A suffix is added if a field of the program has the same name."""
     return f"{name}.local" if is_any_field(outer_name(t.active.function, name)) else name
 
 
 def warn_if_unread(t: Tracer, name: str) -> None:
-    """Warn of a new local that nothing reads and that is named like a field: the user may mean the field."""
+    """Warn that a new local is never read and has the name of a field, which the user may have meant to assign."""
     found, around = outer_name(t.active.function, name), t.active.function.__name__
     if is_any_field(found) and name not in t.active.read:
         t.warn(
@@ -69,7 +69,7 @@ def warn_if_unread(t: Tracer, name: str) -> None:
 
 
 def unknown_name_error(t: Tracer, node: ast.Name) -> ProblemError:
-    """Return the error for a name that means nothing at this place.
+    """Return the error for a name that denotes no object where it is used.
 
     Raises:
         PoisonError: the error was returned before for this name.

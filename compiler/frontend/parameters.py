@@ -1,4 +1,4 @@
-"""This module handles parameters of kernels: the meaning of their annotations, and of their names in the body.
+"""This module translates parameters of kernels: annotations to types, and names in the body to arguments.
 
 Invariant: `parameters_of` and `declare_parameters` agree on the kind of every parameter, so that the runtime can give a
 trace exactly the stand-ins that it needs. Mistakes are reported when the kernel is traced, never when arguments are
@@ -65,7 +65,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ScalarArgument:
-    """An `ScalarArgument` is a scalar of a launch.
+    """A `ScalarArgument` is one scalar argument of a kernel, with its name and type in the IR.
 
     Its name in the IR and its type. Arguments follow the Python signature.
     """
@@ -96,7 +96,7 @@ def parameters_of(function: FunctionType, options: FrontendOptions, method: bool
 
 
 def annotated_parameter(name: str, annotation: Any, default: Any, options: FrontendOptions) -> Parameter:
-    """Return the parameter that an annotation asks for."""
+    """Return the parameter that a name, its annotation and its default value describe."""
     dtype = annotated_dtype(annotation, options)
     if dtype is not None:
         return Parameter(name, "scalar", dtype, default)
@@ -117,7 +117,7 @@ def _aggregate(annotation: Any, options: FrontendOptions) -> MatrixType | Struct
 
 
 def _marked(annotation: Any) -> tuple[ParameterKind, NdarrayType | ViewType | None]:
-    """Return the kind of an annotation that is no number.
+    """Return the kind of a parameter and its array or view type, for an annotation that is no type of numbers.
 
     Objects are recognized by class, markers by attribute or, if quoted, by name.
     """
@@ -163,7 +163,7 @@ def _torch_tensor(annotation: Any) -> bool:
 def declare_parameters(
     t: Tracer, tree: ast.FunctionDef, function: FunctionType, given: Mapping[str, Any]
 ) -> tuple[ScalarArgument, ...]:
-    """Bind every parameter and return the numbers of a launch; mistakes are reported, not raised.
+    """Bind every parameter of a kernel and return its scalar arguments. Report mistakes without raising them.
 
     Args:
         t: the tracer.
@@ -201,7 +201,7 @@ def _declare(t: Tracer, param: ast.arg, function: FunctionType, given: Mapping[s
 
 
 def _place(t: Tracer, name: str, kind: ElementType, found: list[ScalarArgument]) -> ArgumentBinding | CompoundVariable:
-    """Return the binding of a parameter that each launch passes; append an argument for each number to `found`."""
+    """Return the binding of a parameter that each launch passes. Append its scalar arguments to `found`."""
     if isinstance(kind, Scalar):
         argument = ScalarArgument(t.namer.unique(name), kind)
         found.append(argument)

@@ -1,4 +1,4 @@
-"""This module handles assignments to locals and elements of fields: stores, atomics and read-modify-writes."""
+"""This module traces assignments to locals and elements of fields: stores, atomics and read-modify-writes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _named(t: Tracer, node: ast.Name) -> Place:
 
 
 def _no_place(t: Tracer, node: ast.Subscript | ast.Attribute, found: Operand) -> Exception:
-    """Return the mistake of assigning to a part of something that is no memory."""
+    """Return the error for an assignment to a part of a value that is not in memory."""
     base = resolve(t, node.value)
     what = describe(base) if not isinstance(base, PLACES) else f"`{ast.unparse(node)}`"
     if isinstance(base, (MatrixValue, StructValue)):
@@ -98,7 +98,7 @@ def _refuse_twice(t: Tracer, node: ast.expr, found: Place) -> None:
 
 
 def _whole_field(name: str, field: AnyField, node: ast.AST) -> Exception:
-    """Return the mistake of assigning a field without an index."""
+    """Return the error for an assignment to a field without an index."""
     cure = f"assign an element, `{name}[{index_text(field)}]`"
     return type_problem(f"the field `{name}` cannot be assigned as a whole", cure, node)
 
@@ -178,7 +178,7 @@ ATOMIC_FORMS = {
 
 
 def is_atomic(target: Place, op: str) -> bool:
-    """Return True if `target op= value` consists of atomics: `target` lies in a field, and `op` has an atomic."""
+    """Return True if `target op= value` is emitted as atomics: `target` is in a field and `op` has an atomic form."""
     return in_array(target) and op in ATOMIC_FORMS
 
 
@@ -213,7 +213,7 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: type_infere
 def _update_entries(
     t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: type_inference.BinaryOperator | None
 ) -> MatrixValue:
-    """Update every entry on its own, each atomically; one number is used for all entries."""
+    """Emit an update of each entry of a vector or matrix and return the old entries. One number updates all entries."""
     given = as_matrix(t, operand)
     if given is not None and given.shape != kind.shape:
         raise shape_mismatch(f"{row.symbol}=" if row else "an update", [kind.shape, given.shape])

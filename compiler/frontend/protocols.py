@@ -1,4 +1,4 @@
-"""This module says how captured fields and host values are recognized: by their attributes, never by their class.
+"""This module defines protocols that recognize fields and host values by their attributes, not by their class.
 
 Invariant: the frontend imports no class of the runtime, so that any storage with these attributes can be traced (host
 memory, device buffers, test doubles).
@@ -64,7 +64,7 @@ AnyField: TypeAlias = "FieldLike | MatrixFieldLike | StructFieldLike"
 
 
 class HostMatrix(Protocol):
-    """This protocol describes a vector or matrix of the host; `is_stackgrad_matrix` is True.
+    """This protocol describes `sg.Vector` and `sg.Matrix` objects of plain Python; `is_stackgrad_matrix` is True.
 
     `dtype` is the type of the entries, or None if they count as numbers of the program text.
     """
@@ -77,7 +77,7 @@ class HostMatrix(Protocol):
 
 
 class HostStruct(Protocol):
-    """This protocol describes a struct of the host; its members are numbers, host vectors or host structs."""
+    """This protocol describes a struct object of plain Python; members are numbers, vectors, matrices or structs."""
 
     is_stackgrad_struct: bool
     type: StructType
@@ -85,10 +85,10 @@ class HostStruct(Protocol):
 
 
 class LaunchShape(tuple[int, ...]):
-    """A `LaunchShape` is the shape of an array of the launch: its length is known, its extents are read at launch."""
+    """A `LaunchShape` is the shape of an array argument: its rank is known, its extents are read at launch."""
 
     def __new__(cls, ndim: int) -> LaunchShape:
-        """Return the shape of an array with `ndim` axes."""
+        """Return the shape of an array argument with `ndim` axes, whose extents are unknown until launch."""
         return super().__new__(cls, (-1,) * ndim)
 
     def __getitem__(self, axis: Any) -> Any:
@@ -100,7 +100,7 @@ class LaunchShape(tuple[int, ...]):
 
 @dataclass(frozen=True, eq=False)
 class ArgumentArray:
-    """This class stands, while a kernel is traced, for an array that each launch supplies anew; it has no memory.
+    """An `ArgumentArray` takes the place of an array argument while a kernel is traced; it has no memory.
 
     Attributes:
         dtype: type of an element.
@@ -126,7 +126,7 @@ class ArgumentArray:
 
 @dataclass(frozen=True, eq=False)
 class ArgumentMatrixArray:
-    """This class stands for an array argument of vectors or matrices, over the stand-in of its storage."""
+    """An `ArgumentMatrixArray` takes the place of an array argument whose elements are vectors or matrices."""
 
     element: MatrixType
     storage: ArgumentArray
@@ -136,7 +136,7 @@ class ArgumentMatrixArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the extents of the array of elements."""
+        """Return the extents of the array, those within an element excluded."""
         shape, count = self.storage.shape, len(self.element.shape)
         if isinstance(shape, LaunchShape):
             return LaunchShape(len(shape) - count)
@@ -155,7 +155,7 @@ class ArgumentMatrixArray:
 
 @dataclass(frozen=True, eq=False)
 class ArgumentStructArray:
-    """This class stands for an argument that is a field of structs."""
+    """An `ArgumentStructArray` takes the place of an argument that is a field of structs while a kernel is traced."""
 
     type: StructType
     shape: tuple[int, ...]
@@ -167,7 +167,7 @@ class ArgumentStructArray:
 
 @dataclass(frozen=True, eq=False)
 class ViewOperand:
-    """A view is the elements `first` to `first + extent` of an array of one axis.
+    """A `ViewOperand` is a view: the elements `first` to `first + extent` of an array of one axis.
 
     The properties give what code that runs at compile time may see.
 
@@ -214,7 +214,7 @@ def _known_now(number: Any) -> int:
 
 
 class HostView(Protocol):
-    """This protocol describes a view that the host made; `is_stackgrad_view` is True."""
+    """This protocol describes a view that was made in plain Python; `is_stackgrad_view` is True."""
 
     is_stackgrad_view: bool
     arr: Any
@@ -257,12 +257,12 @@ def is_host_struct(value: Any) -> TypeGuard[HostStruct]:
 
 
 def is_host_view(value: Any) -> TypeGuard[HostView]:
-    """Return True if a captured object is a view that the host made."""
+    """Return True if a captured object is a view that was made in plain Python."""
     return _marked(value, "is_stackgrad_view")
 
 
 def constructor_name(value: Any) -> str | None:
-    """Return `Vector`, `Matrix`, `Struct` or `BufferView` for a public object that makes one, else None.
+    """Return the name `Vector`, `Matrix`, `Struct` or `BufferView` if the object is this constructor, else None.
 
     The objects say it themselves in their attribute `stackgrad_constructor`.
     """
@@ -289,7 +289,7 @@ def extents_type(field: FieldLike) -> Scalar:
 
 
 def extent_source(field: AnyField, axis: int) -> tuple[FieldLike, int]:
-    """Return a scalar array and an axis of it with the extent that the field has along `axis`."""
+    """Return the scalar array, and the axis of it, from which a kernel reads the extent of a field along `axis`."""
     if is_struct_field(field):
         return extent_source(next(iter(field.members.values())), axis)
     if is_matrix_field(field):
@@ -299,7 +299,7 @@ def extent_source(field: AnyField, axis: int) -> tuple[FieldLike, int]:
 
 
 def measured_hint(field: AnyField, hint: str) -> str:
-    """Return the name in the program of the array that `extent_source` returns."""
+    """Return the source name of the scalar array that `extent_source` returns."""
     if is_struct_field(field):
         name, inner = next(iter(field.members.items()))
         return measured_hint(inner, f"{hint}.{name}")

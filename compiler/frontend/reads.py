@@ -1,4 +1,4 @@
-"""This module records what a trace reads of Python objects, so that a change of one of them can be noticed later.
+"""This module records every read of a Python object during tracing, so that later changes can be noticed.
 
 There are three kinds of records: a name outside the function; a part of an object; and a static expression that calls
 code into which the compiler cannot look, which is evaluated again. Invariant: the result of a static expression depends
@@ -35,7 +35,7 @@ _SETTLED = frozenset((_PACKAGE, "numpy", "math", "builtins", "operator", "iterto
 
 @dataclass(frozen=True, eq=False)
 class NameRead:
-    """A `NameRead` records the object that a name outside a function meant."""
+    """A `NameRead` records that tracing looked up a name outside a function, and the object found."""
 
     function: FunctionType
     name: str
@@ -44,7 +44,7 @@ class NameRead:
 
 @dataclass(frozen=True, eq=False)
 class PartRead:
-    """A `PartRead` records an attribute, an item or the length of an object.
+    """A `PartRead` records that tracing read an attribute, an item or the length of an object, and what was read.
 
     Attributes:
         owner: the object.
@@ -61,7 +61,7 @@ class PartRead:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationRead:
-    """An `EvaluationRead` records the result of a static expression.
+    """An `EvaluationRead` records that tracing evaluated a static expression, and its result.
 
     Attributes:
         function: function that contains the expression.
@@ -82,7 +82,7 @@ Read = NameRead | PartRead | EvaluationRead
 
 
 def attribute_read(owner: Any, name: str, found: Any) -> list[Read]:
-    """Return the record of an attribute, or none if it cannot change or is compared as part of a whole."""
+    """Return a list with the record of an attribute read. The list is empty if no guard on the attribute is needed."""
     if isinstance(owner, MembersStandIn) and name not in owner.values:
         # The name is a constant, method or property of the class.
         owner = owner.kind
@@ -91,25 +91,25 @@ def attribute_read(owner: Any, name: str, found: Any) -> list[Read]:
 
 
 def item_read(owner: Any, key: Any, found: Any) -> list[Read]:
-    """Return the record of an item of an object that is no plain sequence, dictionary or array."""
+    """Return a list with the record of an item read, empty if the object is a plain sequence, dictionary or array."""
     if is_settled(owner):
         return []
     return [PartRead(owner, ("[]", repr(key)), lambda now: now[key], found)]
 
 
 def length_read(owner: Any, found: int) -> list[Read]:
-    """Return the record of the length of an object."""
+    """Return a list with the record of a read of an object's length."""
     return [] if is_settled(owner) else [PartRead(owner, "len()", len, found)]
 
 
 def default_reads(function: FunctionType) -> list[Read]:
-    """Return the records of the default values of a function."""
+    """Return the records of reads of a function's default values."""
     names = ("__defaults__", "__kwdefaults__")
     return [PartRead(function, name, attrgetter(name), getattr(function, name)) for name in names]
 
 
 def is_settled(owner: Any) -> bool:
-    """Return True if parts of an object change only together with what stands for the whole object, if at all."""
+    """Return True if attributes and items of an object need no guard of their own."""
     if isinstance(owner, ModuleType):
         return owner.__name__.partition(".")[0] in _SETTLED
     if isinstance(owner, (type, FunctionType)):
@@ -194,11 +194,11 @@ _TRANSPARENT = (
 
 
 class _Opaque(Exception):
-    """This exception means that an expression does something that its text does not show."""
+    """This exception means that the inputs of an expression cannot be found from its syntax alone."""
 
 
 class InputFinder:
-    """This class finds what an expression depends on, if its text shows it; else `reads` is None.
+    """This class finds the objects that a static expression reads; `reads` is None if the syntax does not show them.
 
     Args:
         node: the expression.
@@ -215,7 +215,7 @@ class InputFinder:
             self.reads = None
 
     def _visit(self, node: ast.AST, inert: bool) -> None:
-        """Record what a part of the expression reads; `inert` means that the code around it does not look inside."""
+        """Record the objects that a part of the expression reads. `inert` means that its result is only passed on."""
         if isinstance(node, (ast.Name, ast.Attribute)):
             if not (isinstance(node, ast.Name) and node.id not in self._namespace):
                 self._leaf(self._chain(node), inert)
@@ -234,7 +234,7 @@ class InputFinder:
             raise _Opaque
 
     def _chain(self, node: ast.expr) -> Any:
-        """Return the object that `a.b.c` means, with each part of it recorded."""
+        """Return the object that a dotted name like `a.b.c` denotes, and record each attribute read."""
         if isinstance(node, ast.Name) and node.id in self._namespace:
             return self._namespace[node.id]
         if not isinstance(node, ast.Attribute):
@@ -277,7 +277,7 @@ class InputFinder:
 
 
 def _quiet(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Return the object that `a.b.c` means, without recording it."""
+    """Return the object that a dotted name like `a.b.c` denotes, without recording attribute reads."""
     if isinstance(node, ast.Name) and node.id in namespace:
         return namespace[node.id]
     if not isinstance(node, ast.Attribute):
@@ -289,7 +289,7 @@ def _quiet(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _is_object(found: Any) -> bool:
-    """Return True if an object may be passed on, because what is read of it later is recorded then.
+    """Return True if an object may be passed on unrecorded, because later reads of its parts are recorded.
 
     Containers must be of a known kind.
     """
@@ -312,11 +312,11 @@ def _is_pure(called: Any) -> bool:
 
 
 def materialize(found: Any) -> Any:
-    """Return the result of an expression; for an iterator, which gives its items only once, return the items."""
+    """Return the result of an expression. If it is an iterator, return its items as a tuple."""
     return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
 
 
 def is_builtin(name: str, function: FunctionType) -> bool:
-    """Return True if a name in a function is one of Python's own."""
+    """Return True if a name in a function denotes a Python builtin."""
     code = function.__code__
     return name not in code.co_freevars and name not in function.__globals__ and hasattr(builtins, name)

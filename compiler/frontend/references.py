@@ -1,4 +1,4 @@
-"""This module handles attributes and elements: `x.grad`, `x[i]`, `v.xy`, `M[i, :]`, `s[i].pos[k]`.
+"""This module traces reads of attributes and elements: `x.grad`, `x[i]`, `v.xy`, `M[i, :]`, `s[i].pos[k]`.
 
 Invariant: an expression that names memory becomes a place first and is loaded last. A read of one entry of a vector in
 a field therefore loads only that entry, and a store finds the same place as a load.
@@ -53,7 +53,7 @@ from .source import MISSING
 
 
 def content(t: Tracer, found: Place | Operand) -> Operand:
-    """Return the value of a result of `resolve`."""
+    """Return the operand itself, or, for a place, the value that is loaded from the place."""
     return load(t, found) if isinstance(found, PLACES) else found
 
 
@@ -71,7 +71,7 @@ def _subscript(t: Tracer, node: ast.Subscript) -> Operand:
 
 
 def refer_attribute(t: Tracer, node: ast.Attribute) -> Place | Operand:
-    """Return the place or operand that an attribute means."""
+    """Return the place or operand that an attribute expression `base.name` denotes."""
     base = resolve(t, node.value)
     kind = kind_at(base) if isinstance(base, PLACES) else None
     if isinstance(base, MatrixValue):
@@ -117,7 +117,7 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
 
 
 def _member(owner: Any, name: str) -> Any:
-    """Return an attribute of an object known at compile time, or MISSING; properties are computed now."""
+    """Return an attribute of an object known at compile time, or MISSING if it has none. Properties are evaluated."""
     try:
         return owner.find(name) if isinstance(owner, MembersStandIn) else getattr(owner, name, MISSING)
     except AttributeError:
@@ -149,7 +149,7 @@ def _part(t: Tracer, base: Place | Operand, selection: IndexSelection) -> Place 
 
 @dataclass(frozen=True)
 class _Gradient:
-    """This class is the gradient of a field of vectors or structs, made of the gradients of its arrays."""
+    """A `_Gradient` is the gradient of a field of vectors or structs, made of the gradients of its arrays."""
 
     owner: Any
     shape: tuple[int, ...]
@@ -231,7 +231,7 @@ def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operan
 
 
 def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
-    """Return the place or operand that an index means."""
+    """Return the place or operand that a subscript expression `base[index]` denotes."""
     base = resolve(t, node.value)
     if isinstance(base, Static) and is_any_field(base.value):
         indices = indices_of(t, base.value, base.hint, node)
@@ -254,7 +254,7 @@ def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
 
 
 def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
-    """Return the place of an item of a local sequence, or the value of the item if only the launch knows the index."""
+    """Return the place of an item of a local sequence, or the loaded item if the index is not known at compile time."""
     places, index = sequence_places(base), t.clean(node.slice)
     found = integer_of(index)
     if found is None:
@@ -269,7 +269,7 @@ def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
 
 
 def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tuple[Value, ...]:
-    """Return the indices of an element of a field.
+    """Return the index values of a field element in a subscript expression.
 
     Args:
         t: the tracer.
@@ -293,7 +293,7 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
 
 
 def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
-    """Return the number of an element along an axis whose indices begin at `first`."""
+    """Return an index minus `first`, the first index of its axis."""
     try:
         if not first:
             return t.index(operand)
@@ -310,7 +310,7 @@ def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
 
 
 def _index_parts(t: Tracer, node: ast.expr) -> list[tuple[Operand, ast.expr]]:
-    """Return the indices one by one: an index vector counts as its entries, and `None` as no index."""
+    """Return the indices of a subscript one by one; an index vector contributes its entries, a sole `None` no index."""
     found: list[tuple[Operand, ast.expr]] = []
     for written in node.elts if isinstance(node, ast.Tuple) else [node]:
         operand = t.clean(written)
@@ -323,7 +323,7 @@ def _index_parts(t: Tracer, node: ast.expr) -> list[tuple[Operand, ast.expr]]:
 
 
 def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
-    """Return an item of a sequence known at compile time; an index of the launch selects among its numbers."""
+    """Return an item of a sequence known at compile time. If the index is a run-time value, emit a selection."""
     if isinstance(base, (Value, StructValue)):
         cure = "index a field, a vector or a sequence"
         raise type_problem(f"{'a number' if isinstance(base, Value) else describe(base)} cannot be indexed", cure)
@@ -353,7 +353,7 @@ def _static_slice(t: Tracer, node: ast.Slice) -> slice:
 
 
 def _chosen_item(t: Tracer, base: Operand, index: Operand, node: ast.Subscript) -> Operand:
-    """Return sequence[index] for an index that only the launch knows; the sequence must consist of numbers."""
+    """Return sequence[index] for an index that is not known at compile time; the items must be numbers."""
     problem = type_problem(
         f"{describe(base)} is indexed with a value that is not known at compile time",
         "loop with `for i in sg.static(range(n))`, or copy it into a field",

@@ -1,4 +1,4 @@
-"""This module lists what the dialect has and this language refuses: names and statements, with reasons and cures.
+"""This module lists names and statements that other compilers of the dialect have and stackgrad refuses, with cures.
 
 Invariant: a refused name is one object that can be passed around; every use of it, in a kernel or on the host, raises
 one located error. NAMES is the only list of refused names, STATEMENTS the only one of refused statements; a test
@@ -30,7 +30,7 @@ class Refusal:
     cure: str
 
     def message(self, name: str) -> str:
-        """Return the first line of the error, without its place."""
+        """Return the reason of the refusal for the given name, without a source location."""
         return self.reason.format(name=name)
 
 
@@ -127,7 +127,7 @@ def refusal_of(name: str) -> Refusal | None:
 
 @documented(lambda refused: f"Raise `Unsupported` when it is used: {refused.reason}.\n\nInstead, {refused.cure}.")
 class RefusedName:
-    """This class stands for a refused name; its attributes are refused names too."""
+    """A `RefusedName` takes the place of a refused function of the package; its attributes are refused names too."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -140,7 +140,7 @@ class RefusedName:
 
     @property
     def cure(self) -> str:
-        """Return what to write instead."""
+        """Return a sentence that says what to write instead of the refused name."""
         return self._row.cure
 
     @property
@@ -177,7 +177,7 @@ def refuse(name: str) -> Unsupported:
 
 
 def caller_span() -> Span | None:
-    """Return the place in the innermost frame that does not belong to this package, or None."""
+    """Return the source line of the innermost stack frame outside of this package, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "stackgrad":
         frame = frame.f_back

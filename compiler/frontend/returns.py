@@ -1,4 +1,4 @@
-"""This module handles results of kernels: `return` stores to 0-d arrays, which the launcher reads.
+"""This module traces `return` in kernels: results are stored to 0-d arrays, which the launcher reads.
 
 Invariant: every path that ends a kernel with a result has stored all of the result. The annotation alone decides the
 types.
@@ -29,7 +29,7 @@ RETURN = "$return"
 
 @dataclass(frozen=True)
 class TupleType:
-    """A `TupleType` is the type of several results."""
+    """A `TupleType` is the type of a kernel's result that consists of several values."""
 
     items: tuple[ResultType, ...]
 
@@ -39,7 +39,7 @@ ResultType: TypeAlias = "Scalar | MatrixType | StructType | TupleType"
 
 @dataclass
 class KernelResults:
-    """A `KernelResults` describes what the kernel being traced returns.
+    """A `KernelResults` describes the type of a kernel's result and the 0-d arrays that hold it.
 
     Attributes:
         type: type of the result.
@@ -53,7 +53,7 @@ class KernelResults:
 
 
 def result_type(annotation: Any, options: FrontendOptions) -> ResultType | None:
-    """Return the type that a return annotation means, or None if it means no type."""
+    """Return the type that a return annotation denotes, or None if it denotes no type of a result."""
     dtype = annotated_dtype(annotation, options)
     if dtype is not None:
         return dtype
@@ -81,12 +81,15 @@ def scalars_of(kind: ResultType) -> list[Scalar]:
 
 
 def returns_value(function: FunctionType) -> bool:
-    """Return True if the signature promises a result."""
+    """Return True if the return annotation of a function is given and is not None."""
     return annotation_of(function, "return") not in (None, type(None), "None")
 
 
 def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> KernelResults | None:
-    """Return what the annotation promises, or None if the kernel returns nothing; a mistake is reported."""
+    """Return the results that the return annotation declares, or None if there are none. Report a wrong annotation.
+
+    The result is None, too, if the annotation is wrong.
+    """
     if not returns_value(function):
         return None
     annotation = annotation_of(function, "return")
@@ -107,7 +110,7 @@ def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> Kern
 
 
 def return_from_kernel(t: Tracer, node: ast.Return, results: KernelResults | None) -> bool:
-    """Store the result, if there is one, end the kernel, and return True.
+    """Emit stores of the result, if there is one, and the end of the kernel. Return True.
 
     Raises:
         ProblemError: the `return` stands in a parallel loop, or a promised value is missing.
@@ -152,7 +155,7 @@ def _store(t: Tracer, node: ast.Return, results: KernelResults | None) -> None:
 
 
 def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]) -> None:
-    """Append the scalars of an operand, which must have the promised form, to `found`."""
+    """Append the scalars of an operand to `found`. Raise a problem if the operand does not fit the annotated type."""
     if not isinstance(kind, TupleType):
         found += leaves(conform(t, operand, kind, "the result of the kernel"))
         return
@@ -167,7 +170,7 @@ def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]
 
 
 def check_end(t: Tracer, results: KernelResults | None, ended: bool, tree: ast.FunctionDef) -> None:
-    """Report a kernel that promises a result and can end without one."""
+    """Report a mistake if a kernel with a return annotation can end without a `return`."""
     if results is not None and not ended:
         problem: ProblemError = syntax_problem(
             f"the kernel `{tree.name}` can end without returning a value", "return a value on every path"

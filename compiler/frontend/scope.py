@@ -34,7 +34,7 @@ class ArgumentVariable:
 
 @dataclass(frozen=True)
 class FixedName:
-    """A `FixedName` is the meaning of a name that cannot be assigned.
+    """A `FixedName` is the meaning of a name that cannot be assigned, such as a loop index.
 
     Attributes:
         operand: operand that the name stands for.
@@ -47,7 +47,7 @@ class FixedName:
 
 @dataclass(frozen=True)
 class CompoundVariable:
-    """A `CompoundVariable` is a vector, matrix, struct or sequence in memory.
+    """A `CompoundVariable` is a local or argument of several scalars: a vector, matrix, struct or sequence.
 
     A local is a Compound of Variables, and an argument is a Compound of Arguments. A row or a swizzle of either is
     again a Compound.
@@ -63,7 +63,7 @@ class CompoundVariable:
 
 @dataclass(frozen=True)
 class ReferenceName:
-    """A `ReferenceName` is a name for a place made elsewhere: `self` in a method, or a parameter taken by reference."""
+    """A `ReferenceName` is an alias of existing memory: `self` in a method, or a parameter passed by reference."""
 
     place: Any
 
@@ -72,7 +72,7 @@ NameMeaning = LocalVariable | ArgumentVariable | CompoundVariable | ReferenceNam
 
 
 class Scopes:
-    """This class holds the open blocks of one function, innermost last.
+    """This class holds the open blocks of one function, each with its names, innermost last.
 
     Attributes:
         expired: names whose blocks have ended, with the line of their first assignment.
@@ -84,7 +84,7 @@ class Scopes:
         self.expired: dict[str, int] = {}
 
     def find(self, name: str) -> NameMeaning | None:
-        """Return the current meaning of a name, or None."""
+        """Return the meaning that a name has in the innermost open block that binds it, or None if none does."""
         for names in reversed(self._chain):
             if name in names:
                 return names[name][0]
@@ -95,7 +95,7 @@ class Scopes:
         self._chain[-1][name] = (binding, line)
 
     def rebind(self, name: str, binding: NameMeaning, line: int) -> bool:
-        """Change the meaning of a name in the block that bound it, and return True.
+        """Change the meaning of a name in the block that bound it, and return True if this is allowed.
 
         Return False if the launch decides if a block in between runs.
         """
@@ -132,7 +132,7 @@ class Scopes:
 
     @contextmanager
     def iterations(self) -> Iterator[Callable[[], None]]:
-        """Trace a loop iteration by iteration. Yield a function to call at the beginning of each iteration.
+        """Yield a function that a caller which unrolls a loop must call at the beginning of each iteration.
 
         A local that ends in one iteration has ended after the loop, but does not exist yet in the next iteration.
         """

@@ -1,4 +1,4 @@
-"""This module finds the entries of a vector or matrix that an index or a swizzle means.
+"""This module finds the entries of a vector or matrix that an index or a swizzle selects.
 
 A selection lists the selected positions of each axis; a position that only the launch knows is a value. Reading such a
 position from a value is a chain of selects, for which every derivative rule exists already.
@@ -24,7 +24,7 @@ Position = int | Value
 
 @dataclass(frozen=True)
 class AxisSelection:
-    """A `AxisSelection` is a choice of positions on one axis.
+    """An `AxisSelection` lists the positions that an index selects along one axis.
 
     Attributes:
         positions: the positions, in order.
@@ -37,7 +37,7 @@ class AxisSelection:
 
 @dataclass(frozen=True)
 class IndexSelection:
-    """A `IndexSelection` is a choice of positions on each axis, in the order of the result, row by row."""
+    """An `IndexSelection` lists the positions that an index selects along each axis of a vector or matrix."""
 
     picks: tuple[AxisSelection, ...]
 
@@ -48,7 +48,7 @@ class IndexSelection:
 
     @property
     def points(self) -> list[tuple[Position, ...]]:
-        """Return the position of each selected entry."""
+        """Return the position, one index per axis, of each selected entry."""
         return list(itertools.product(*(p.positions for p in self.picks)))
 
 
@@ -56,7 +56,7 @@ class IndexSelection:
 
 
 def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked: bool) -> IndexSelection:
-    """Return the entries that an index means; missing axes count as `:`.
+    """Return the entries that the indices in square brackets select; missing axes count as `:`.
 
     Args:
         t: the tracer.
@@ -151,7 +151,7 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 
 
 def swizzle(shape: tuple[int, ...], name: str) -> IndexSelection | None:
-    """Return the entries that letters such as `x` or `zyx` mean, or None if the name is no swizzle.
+    """Return the entries that letters such as `x` or `zyx` select, or None if the name is no swizzle.
 
     Raises:
         ProblemError: the name is a swizzle, but the vector is too short or a matrix.
@@ -171,7 +171,7 @@ def swizzle(shape: tuple[int, ...], name: str) -> IndexSelection | None:
 
 
 def unknown_attribute(shape: tuple[int, ...], name: str, methods: Sequence[str]) -> ProblemError:
-    """Return the mistake of using an attribute that is neither a swizzle nor a method."""
+    """Return the error for an attribute of a vector or matrix that is neither a swizzle nor a method."""
     close = suggestion(name, methods)
     return syntax_problem(
         f"{shape_text(shape)} has no attribute `{name}`", close or "use a swizzle, as `v.xy`, or a method"
@@ -182,12 +182,12 @@ def unknown_attribute(shape: tuple[int, ...], name: str, methods: Sequence[str])
 
 
 def flat(shape: tuple[int, ...], point: tuple[int, ...]) -> int:
-    """Return the row-major position of a point."""
+    """Return the row-major position of an entry, given its index along each axis."""
     return point[0] if len(shape) == 1 else point[0] * shape[1] + point[1]
 
 
 def select_entries(t: Tracer, matrix: MatrixValue, selection: IndexSelection) -> Operand:
-    """Return the selected entries of a value: one operand, or again a vector or matrix."""
+    """Return the selected entries of a vector or matrix: a scalar operand, or a smaller vector or matrix."""
     items = [_entry(t, matrix, point) for point in selection.points]
     return items[0] if selection.shape == () else unify_entries(t, selection.shape, items)
 
@@ -199,7 +199,7 @@ def _entry(t: Tracer, matrix: MatrixValue, point: tuple[Position, ...]) -> Opera
 
 
 def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]) -> tuple[list[int], Value | None]:
-    """Return the flat positions that an entry may have, and the value that counts through them.
+    """Return the row-major positions that an entry may have, and the run-time index that selects one of them.
 
     The value is None if there is only one candidate.
     """
@@ -217,7 +217,7 @@ def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]
 
 
 def choose(t: Tracer, entries: Sequence[Operand], index: Value) -> Value:
-    """Return entries[index], or the first entry if the index is outside, which only `bounds="off"` allows."""
+    """Emit a selection of entries[index]. An index outside, possible under `bounds="off"`, selects the first entry."""
     values = unify_entries(t, (len(entries),), entries).items
     # The first entry is the result for every index outside, so each other entry needs one select.
     made = t.value(values[0])

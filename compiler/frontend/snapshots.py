@@ -1,4 +1,4 @@
-"""This module takes snapshots of objects, which are compared later with the objects that are then in their place.
+"""This module takes snapshots of Python objects, against which the same objects are compared before later launches.
 
 Invariant: a snapshot keeps no object of the program alive. It contains numbers, texts and copies of arrays, and refers
 to all other objects weakly, as far as that is possible.
@@ -26,7 +26,7 @@ _FRESH_DEPTH = 6
 
 
 def word(number: Any) -> Any:
-    """Return a value that is equal for two numbers or texts only if a kernel could not distinguish them.
+    """Return a key of a number or text; equal keys mean that a kernel cannot distinguish the two.
 
     For example, 1, 1.0 and True have different words.
     """
@@ -50,7 +50,7 @@ class ValueSnapshot:
         self.then, self._word = found, word(found)
 
     def holds(self, now: Any) -> bool:
-        """Return True if the object is the same."""
+        """Return True if `now` is a value with the same type and bits as the one of the snapshot."""
         return now is self.then or (type(now) is type(self.then) and word(now) == self._word)
 
 
@@ -63,7 +63,7 @@ class IdentitySnapshot:
         self.refer = reference_to(found)
 
     def holds(self, now: Any) -> bool:
-        """Return True if it is the same object; an object that has died equals none."""
+        """Return True if `now` is the same object. Return False if the object no longer exists."""
         return now is not None and self.refer() is now
 
 
@@ -80,7 +80,7 @@ class MethodSnapshot:
         self._parts = tuple(snapshot(part, 0) for part in _bound(found))
 
     def holds(self, now: Any) -> bool:
-        """Return True if it is the same function of the same object."""
+        """Return True if `now` is a bound method of the same function and the same object."""
         return type(now) is self._kind and all(
             one.holds(part) for one, part in zip(self._parts, _bound(now), strict=True)
         )
@@ -108,7 +108,7 @@ class ItemsSnapshot:
         self._then = items if all(isinstance(part, ValueSnapshot) for part in self._parts) else None
 
     def holds(self, now: Any) -> bool:
-        """Return True if the container has as many items and each item is the same."""
+        """Return True if the container `now` has as many items and each item equals that of the snapshot."""
         if type(now) is not self._kind or len(now) != len(self._parts):
             return False
         if self._keys is not None and not self._keys.holds(tuple(now)):
@@ -136,14 +136,14 @@ class ArraySnapshot:
         self._bytes = b"" if self._objects else found.tobytes()
 
     def holds(self, now: Any) -> bool:
-        """Return True if type, shape and all bits are the same."""
+        """Return True if `now` is an array of the same type, shape and bits."""
         if type(now) is not self._kind or now.dtype != self._dtype or now.shape != self._shape:
             return False
         return now.tobytes() == self._bytes if self._objects is None else self._objects.holds(now.ravel().tolist())
 
 
 class PartsSnapshot:
-    """A `PartsSnapshot` is the snapshot of an object that is compared by its parts.
+    """A `PartsSnapshot` is the snapshot of an object, such as a host vector or a box, that is compared part by part.
 
     A host vector or struct, a view, a box.
 
@@ -163,7 +163,7 @@ class PartsSnapshot:
         self._parts = snapshot(take(found), depth - 1, inside)
 
     def holds(self, now: Any) -> bool:
-        """Return True if the object has the same class and the same parts."""
+        """Return True if `now` has the same class and the same parts as the object of the snapshot."""
         return type(now) is self._kind and self._parts.holds(self._take(now))
 
 
@@ -208,7 +208,7 @@ _LASTING = (type, FunctionType, ModuleType)
 
 
 def fresh_snapshot(found: Any) -> tuple[Snapshot, dict[int, Any]]:
-    """Return a snapshot of an object that no reference keeps alive, and the objects that are part of it, by id.
+    """Return a snapshot of a temporary object, and the objects that are part of it, by id.
 
     Such an object is, for example, made by a property. The objects are compared by their attributes.
     """
@@ -217,7 +217,7 @@ def fresh_snapshot(found: Any) -> tuple[Snapshot, dict[int, Any]]:
 
 
 def attributes(found: Any) -> dict[str, Any]:
-    """Return what an object holds by name, its slots included."""
+    """Return the attributes of an object by name, those in `__slots__` included."""
     slots = [name for kind in type(found).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
     held = {name: getattr(found, name) for name in slots if name != "__dict__" and hasattr(found, name)}
     return held | dict(vars(found))
@@ -228,7 +228,7 @@ def _names(slots: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def reference_to(value: Any) -> Callable[[], Any]:
-    """Return a weak reference, or a strong one if the object, such as a number, supports no weak reference."""
+    """Return a weak reference to an object, or a strong one if the object supports no weak reference."""
     try:
         return weakref.ref(value)
     except TypeError:

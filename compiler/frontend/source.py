@@ -50,7 +50,7 @@ class FunctionSource:
         return Span(self.file, line, _characters(text, start), _characters(text, end), text)
 
     def text(self, node: ast.AST) -> str:
-        """Return the node as written in the canonical style of `ast.unparse`."""
+        """Return the source text of a syntax node in the canonical style of `ast.unparse`."""
         return ast.unparse(node)
 
 
@@ -77,7 +77,7 @@ def read_source(function: Any) -> FunctionSource:
 
 
 def _is_rewritten(function: FunctionType) -> bool:
-    """Return True if an import hook may have added to the code, such as checks of types."""
+    """Return True if an import hook other than pytest's may have changed the code of a function."""
     kind = type(function.__globals__.get("__loader__"))
     known = kind.__module__.startswith(("importlib", "_frozen_importlib", "zipimport", "builtins"))
     return not known and kind.__name__ != "AssertionRewritingHook"
@@ -90,7 +90,7 @@ def _place(code: CodeType) -> Span:
 
 @lru_cache(maxsize=512)
 def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> FunctionSource:
-    """Return the source of a function, first from the text that `linecache` already has.
+    """Return the source of a function, read from `linecache` and, if that text is outdated, from the file again.
 
     That text may be as old as the code, and older than the file.
     """
@@ -144,7 +144,7 @@ def _imports(file: str) -> set[str]:
 
 
 def _elsewhere(code: CodeType, is_rewritten: bool) -> FunctionSource | None:
-    """Return the definition wherever it stands in the file now, or None."""
+    """Return the definition that compiles to the code, wherever it is in the file now, or None if there is none."""
     module, lines = _module(code.co_filename), linecache.getlines(code.co_filename)
     names = imported_names(module)
     for node in ast.walk(module):
@@ -157,7 +157,7 @@ def _elsewhere(code: CodeType, is_rewritten: bool) -> FunctionSource | None:
 
 
 def _at_its_line(code: CodeType, name: str) -> FunctionSource:
-    """Return the definition at the line where the code's definition stood."""
+    """Return the definition that is now at the line from which the code was compiled."""
     try:
         found, first_line = _source_lines(code)
     except (OSError, TypeError, IndexError) as error:
@@ -202,7 +202,7 @@ def _no_source(code: CodeType, name: str) -> tuple[str, str]:
 
 
 def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDef:
-    """Return the definition at the code's first line; decorators stand above `def` but belong to the definition."""
+    """Return the definition in a module that begins, decorators included, at the first line of the code."""
     for node in ast.walk(module):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
             if isinstance(node, ast.AsyncFunctionDef):
@@ -214,7 +214,7 @@ def _definition(module: ast.Module, code: CodeType, name: str) -> ast.FunctionDe
 
 
 def outer_name(function: FunctionType, name: str) -> Any:
-    """Return the current object of a free name: from closure, module, or builtins; MISSING if there is none."""
+    """Return the object that a free name denotes now, in closure, module or builtins, or MISSING if there is none."""
     if name in function.__code__.co_freevars:
         cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
         return _cell(cell)
@@ -224,7 +224,7 @@ def outer_name(function: FunctionType, name: str) -> Any:
 
 
 def outer_names(function: FunctionType) -> list[str]:
-    """Return every free name that has a meaning, for suggestions."""
+    """Return all names defined in closure, module and builtins of a function, for suggestions in messages."""
     return [*function.__code__.co_freevars, *function.__globals__, *dir(builtins)]
 
 
@@ -253,7 +253,7 @@ def _cell(cell: CellType) -> Any:
 
 
 def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
-    """Return the expressions of which only the truth counts: tests, and operands of `not`, `and`, `or` within them."""
+    """Return the expressions whose truth alone matters: tests, and operands of `not`, `and`, `or` within tests."""
     found: set[ast.AST] = set()
     for node in _nodes(tree):
         if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
@@ -267,7 +267,7 @@ def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
 
 @lru_cache(maxsize=64)
 def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """Return every node of a tree, from the outside in."""
+    """Return every node of a syntax tree, parents before children."""
     return tuple(ast.walk(tree))
 
 
@@ -294,7 +294,7 @@ def read_names(tree: ast.AST) -> frozenset[str]:
 
 
 def indexed_names(tree: ast.AST) -> frozenset[str]:
-    """Return the names that a function indexes with something its text does not fix: a local, loop index, or call."""
+    """Return the variables that a function subscripts with an index that is not fixed by the program text."""
     stored = {p.id for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
     bound = stored | {p.arg for p in _nodes(tree) if isinstance(p, ast.arg)}
     open_names = bound - _unrolled_names(tree)
@@ -308,7 +308,7 @@ def indexed_names(tree: ast.AST) -> frozenset[str]:
 
 
 def _unrolled_names(tree: ast.AST) -> set[str]:
-    """Return the indices of loops over `static(...)` and of comprehensions.
+    """Return the target names of loops over `static(...)` and of comprehensions.
 
     These are numbers while a kernel is traced. Names that are also bound elsewhere are left out.
     """

@@ -43,7 +43,7 @@ ASSERTIONS = "@pytest_ar"
 def is_text_of(
     tree: ast.FunctionDef, code: CodeType, is_rewritten: bool = False, imports: Callable[[], set[str]] = set
 ) -> bool:
-    """Return True if the definition compiles to this code.
+    """Return True if a function definition compiles to the given code object.
 
     Args:
         tree: the definition.
@@ -73,7 +73,7 @@ def is_text_of(
 
 
 def _owners(code: CodeType) -> Iterator[str]:
-    """Yield "" for no class, then the classes whose private names the function may use, innermost first."""
+    """Yield "" and then, innermost first, the names of the classes that may enclose the function, for name mangling."""
     yield ""
     for part in reversed(code.co_qualname.split(".")[:-1]):
         if part != "<locals>":
@@ -81,7 +81,7 @@ def _owners(code: CodeType) -> Iterator[str]:
 
 
 def _called(tree: ast.FunctionDef) -> set[str]:
-    """Return the names whose attributes are called.
+    """Return the variables on which a method is called, such as `a` in `a.f()`.
 
     Python compiles such a call to other instructions if the module imports the name.
     """
@@ -107,7 +107,7 @@ def imported_names(module: ast.Module) -> set[str]:
 
 
 def _compiled(tree: ast.FunctionDef, code: CodeType, owner: str, imports: set[str]) -> CodeType | None:
-    """Return the code of the definition alone, or None if it does not compile.
+    """Return the code object that a definition compiles to on its own, or None if it does not compile.
 
     Args:
         tree: the definition.
@@ -164,7 +164,7 @@ def _inside(code: CodeType) -> Iterator[CodeType]:
 
 
 def is_same(one: CodeType, other: CodeType) -> bool:
-    """Return True if two code objects do the same, wherever they stand."""
+    """Return True if two code objects have the same instructions, names and constants; positions may differ."""
     if any(getattr(one, name) != getattr(other, name) for name in _COMPARED):
         return False
     return (one.co_flags ^ other.co_flags) & _KINDS == 0 and _are_same(one.co_consts, other.co_consts)
@@ -186,7 +186,7 @@ def _is_same_constant(a: Any, b: Any) -> bool:
 
 
 def _word(constant: Any) -> Any:
-    """Return a value that is equal only for constants that are the same: 0.0 and -0.0 differ, and so do 1 and True."""
+    """Return a key of a constant of Python code: unlike `==`, it distinguishes 0.0 from -0.0 and 1 from True."""
     if isinstance(constant, frozenset):
         return frozenset, frozenset(map(_word, constant))
     return type(constant), repr(constant)

@@ -1,4 +1,4 @@
-"""This module handles statements other than loops: one handler per class of syntax tree, in the table STATEMENTS.
+"""This module traces statements other than loops: one handler per class of syntax tree, in the table STATEMENTS.
 
 A handler returns True if control never passes the end of the statement.
 """
@@ -63,7 +63,7 @@ def _assign(t: Tracer, node: ast.Assign) -> None:
 
 
 def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
-    """Bind names to objects known at compile time; a tuple is taken apart."""
+    """Bind names to objects known at compile time. A tuple of names receives the items of a sequence."""
     if isinstance(target, ast.Name):
         _bind_name(t, target, FixedName(operand, "static value"))
         return
@@ -82,7 +82,7 @@ def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
 
 
 def _bind_name(t: Tracer, target: ast.Name, binding: FixedName) -> None:
-    """Bind a static name; it may change only if the program text alone decides that it does."""
+    """Bind a name to a compile-time object. Refuse to rebind it in a block that may or may not run."""
     found = t.scopes.find(target.id)
     if found is None or target.id == "_":
         t.scopes.declare(target.id, binding, target.lineno)
@@ -166,7 +166,7 @@ def _is_chained(orelse: list[ast.stmt]) -> bool:
 
 
 def _long_chain(t: Tracer, node: ast.If) -> bool:
-    """Emit the parts of a chain one after the other, so that blocks nest no deeper than one part.
+    """Emit a long `if`/`elif` chain as a sequence of shallow nests joined by a flag, to limit the nesting depth.
 
     A flag leads to the next part:
 
@@ -201,7 +201,7 @@ def _link(t: Tracer, node: ast.If, chain: ElifChain | None) -> bool:
 
 
 def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: ElifChain | None) -> bool:
-    """Execute the statements after `else`: the next link of the chain, unless the part is long enough."""
+    """Trace the statements of an `else`; defer an `elif` that would nest too deep and set the flag of the chain."""
     if chain is not None and _is_chained(orelse):
         if not chain.left:
             t.builder.set(chain.name, t.builder.const(True, u1))
@@ -213,7 +213,7 @@ def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: ElifChain | None) -> bo
 
 
 def guarded_condition(t: Tracer, node: ast.expr) -> Value:
-    """Return a condition, or a stand-in for a faulty one, so that mistakes of the body are found too."""
+    """Return a condition as a boolean value. After a reported mistake, return False, so that the body is traced too."""
     try:
         return t.condition(t.expr(node))
     except ProblemError as problem:
@@ -258,7 +258,7 @@ def _return(t: Tracer, node: ast.Return) -> bool:
 
 
 def _return_from_function(t: Tracer, node: ast.Return) -> bool:
-    """Store the results and leave the scope of the call; `inline` removes what is not needed."""
+    """Emit stores of the results of an inlined func and a `break` out of its scope."""
     operand = Static(None) if node.value is None else t.expr(node.value)
     items = () if isinstance(operand, Static) and operand.value is None else leaves(operand)
     values, active = None, t.active
@@ -298,7 +298,7 @@ _PLAIN_CONTEXTS = ("stream_parallel", "graph_parallel", "graph_parallel_context"
 
 @STATEMENTS.row(ast.With)
 def _with(t: Tracer, node: ast.With) -> bool:
-    """Trace the body of a `with` that only allows work to run at the same time, as if there were no `with`."""
+    """Trace the body of a `with` statement whose context only permits concurrency, as if there were no `with`."""
     for item in node.items:
         call = item.context_expr
         callee = t.expr(call.func) if isinstance(call, ast.Call) else None

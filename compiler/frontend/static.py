@@ -1,4 +1,4 @@
-"""This module evaluates code at compile time: an expression in `sg.static(...)` is Python, run on the named objects.
+"""This module evaluates `sg.static(...)`: its argument is run as Python code at compile time.
 
 Invariant: nothing that may change between two launches is read; an element of a field is refused.
 """
@@ -23,7 +23,7 @@ from .snapshots import snapshot
 
 
 def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str = "static") -> ast.Call | None:
-    """Return the node as a call of `sg.static` or another function, or None if it is no such call.
+    """Return the node as a call of the function, by default `sg.static`, or None if it is no such call.
 
     Args:
         t: the tracer.
@@ -56,12 +56,12 @@ def evaluate_static(t: Tracer, node: ast.Call) -> Static:
 
 
 def hint_of(node: ast.expr) -> str:
-    """Return a name for the result of an expression."""
+    """Return a name for the result of an expression, derived from its text."""
     return re.sub(r"\W+", "_", ast.unparse(node)).strip("_")[:40]
 
 
 def python_value(t: Tracer, node: ast.expr) -> Any:
-    """Return the result of an expression that runs as Python.
+    """Return the result of an expression that is evaluated by Python at compile time.
 
     Raises:
         Problem: the expression fails, or depends on something that only the launch knows.
@@ -100,7 +100,7 @@ def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any
 
 
 def _check_again(found: Any, again: Any, node: ast.expr) -> None:
-    """Refuse a result that a second evaluation does not repeat.
+    """Raise a problem if evaluating a static expression again gave another result.
 
     Otherwise a launch and its gradient could be launches of different kernels.
     """
@@ -113,21 +113,21 @@ def _check_again(found: Any, again: Any, node: ast.expr) -> None:
 
 
 class _KnownReplacer(ast.NodeTransformer):
-    """This transformer replaces expressions that are known although their values are not, such as extents and types."""
+    """This transformer replaces expressions about run-time values that are known early, such as `len(v)`."""
 
     def __init__(self, t: Tracer, namespace: dict[str, Any]) -> None:
         self._t = t
         self._namespace = namespace
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Replace an attribute of a value of the launch by a name for its known object."""
+        """Replace an attribute of a run-time value, such as its shape or type, by a name for the known object."""
         if node.attr in _KNOWN_ATTRIBUTES and self._at_launch(node.value):
             return self._evaluated(node)
         self.generic_visit(node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Replace the `len` of a value of the launch by a name for its known length."""
+        """Replace the `len` of a run-time value, which is known at compile time, by a constant name."""
         is_length = isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1
         if is_length and self._at_launch(node.args[0]):
             return self._evaluated(node)
@@ -135,7 +135,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """Replace a comparison of a value of the launch with None by its result."""
+        """Replace a comparison of a run-time value with None by its result, True or False."""
         right = node.comparators[0]
         none = isinstance(right, ast.Constant) and right.value is None
         if none and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and self._at_launch(node.left):
@@ -144,7 +144,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Return True if the expression is a name, or a part of one, of a constant vector or a value of the launch."""
+        """Return True if the expression names a constant vector or a run-time value, or a part of one."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
         if not isinstance(node, ast.Name):
@@ -184,7 +184,7 @@ def _object(t: Tracer, name: ast.Name) -> Any:
 
 
 def _named(node: ast.expr, namespace: dict[str, Any]) -> Any:
-    """Return the object that a name, or an attribute of one, means, or None for any other expression."""
+    """Return the object that a name or a dotted name denotes, or None for any other expression."""
     if isinstance(node, ast.Attribute):
         return getattr(_named(node.value, namespace), node.attr, None)
     return namespace.get(node.id) if isinstance(node, ast.Name) else None

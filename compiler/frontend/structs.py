@@ -1,4 +1,4 @@
-"""This module lowers methods of structs, inlined with the struct as `self`, and properties that are funcs."""
+"""This module lowers methods of structs and properties written as funcs; both are inlined with the struct as `self`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .operands import Intrinsic, Operand, Static
 
 
 def method(t: Tracer, base: Place | Operand, kind: StructType, name: str) -> Static:
-    """Return a method bound to a struct.
+    """Return a method of a struct type, bound to the struct.
 
     Raises:
         Problem: the type has neither a member nor a method of this name.

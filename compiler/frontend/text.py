@@ -1,4 +1,4 @@
-"""This module makes the texts that a kernel prints or fails with: templates with places for values of the launch."""
+"""This module builds the text templates of `print` and assertions, which have placeholders for run-time values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONVERSIONS: dict[int, Callable[[object], str]] = {ord("r"): repr, ord("s"): st
 
 
 class MessageTemplate:
-    """A template collects text and values in order.
+    """A `MessageTemplate` collects the text of a message with placeholders, and the values for these.
 
     Args:
         names: True to put `{name}` into the text in place of a value.
@@ -30,11 +30,11 @@ class MessageTemplate:
         self._names = names
 
     def literal(self, text: str) -> None:
-        """Append text as it is."""
+        """Append text literally, without interpretation of braces."""
         self.text += text
 
     def finished(self) -> str:
-        """Return the template text.
+        """Return the finished text of the template.
 
         Raises:
             Problem: text of the program reads like the place of a value.
@@ -44,7 +44,7 @@ class MessageTemplate:
         return self.text
 
     def operand(self, t: Tracer, operand: Operand, spec: str = "") -> None:
-        """Append a value, or the text of an operand known at compile time.
+        """Append a placeholder for a run-time value, or the formatted text of an operand known at compile time.
 
         Args:
             t: the tracer.
@@ -98,7 +98,7 @@ class MessageTemplate:
         self.text += "}"
 
     def shown(self, t: Tracer, operand: Operand, node: ast.expr) -> None:
-        """Append an operand, or its expression in braces if the template holds names."""
+        """Append an operand, or its source text in braces if the template shows names instead of run-time values."""
         if self._names and known_object(operand) is UNKNOWN:
             self.literal("{" + ast.unparse(node) + "}")
         else:

@@ -1,4 +1,4 @@
-"""This module traces a Python function as a kernel of stage `source`: it is the entry point of the frontend.
+"""This module contains `trace`, the entry point of the frontend, which turns a Python function into a kernel.
 
 Names are looked up when the kernel is traced, not when it is defined. Either all mistakes are raised in one error, or
 the kernel is complete.
@@ -30,7 +30,7 @@ __all__ = ["ScalarArgument", "Traced", "trace"]
 
 @dataclass(frozen=True)
 class Traced:
-    """A `Traced` is the result of tracing a function.
+    """A `Traced` is a kernel of stage `source` with its captured arrays, scalar arguments, warnings and guards.
 
     Attributes:
         kernel: kernel of stage `source`.
@@ -56,7 +56,7 @@ def trace(
     name: str | None = None,
     given: Mapping[str, Any] | None = None,
 ) -> Traced:
-    """Trace a Python function as a kernel.
+    """Trace a Python function and return it as a kernel of stage `source`.
 
     Args:
         function: a plain function with source; parameters that are numbers are annotated.

@@ -1,4 +1,4 @@
-"""This module treats operands as trees: it returns their scalar leaves, and the same tree over other leaves.
+"""This module decomposes operands into their scalars, and rebuilds the same aggregate from other scalars.
 
 Branches, results of functions and assignments work on leaves; only this module knows how a tree is taken apart.
 """
@@ -13,7 +13,7 @@ NUMBER, NOTHING = "number", "nothing"
 
 
 def leaves(operand: Operand) -> tuple[Operand, ...]:
-    """Return the scalar operands of a tree in order; an operand that is no tree is its own leaf."""
+    """Return the scalar operands that a vector, matrix, struct or tuple consists of; a scalar is returned alone."""
     if isinstance(operand, (Pack, MatrixValue)):
         return tuple(leaf for item in operand.items for leaf in leaves(item))
     if isinstance(operand, StructValue):
@@ -22,7 +22,7 @@ def leaves(operand: Operand) -> tuple[Operand, ...]:
 
 
 def with_leaves(operand: Operand, values: Iterable[Operand]) -> Operand:
-    """Return a tree of the same form over other leaves."""
+    """Return an aggregate of the same structure as `operand` with the given scalars."""
     return _rebuilt(operand, iter(values))
 
 
@@ -38,7 +38,7 @@ def _rebuilt(operand: Operand, values: Iterator[Operand]) -> Operand:
 
 
 def form(operand: Operand) -> Hashable:
-    """Return what two trees must share to be alternatives of one value: all except the types of their numbers."""
+    """Return the structure of an operand without the types of its numbers, for comparison of several returns."""
     if isinstance(operand, Pack):
         return ("tuple", *map(form, operand.items))
     if isinstance(operand, MatrixValue):

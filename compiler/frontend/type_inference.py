@@ -1,4 +1,4 @@
-"""This module decides the types of literals and operations; promotion is decided only here.
+"""This module decides the types of literals and results of operations, including the promotion of operands.
 
 Invariant: no function here emits a statement. Given operand types, a rule names the operation of the IR and the type
 that both operands take before it, or raises a located mistake.
@@ -61,17 +61,17 @@ def fits(value: int, dtype: Scalar) -> bool:
 
 
 def common_type(left: Scalar, right: Scalar) -> Scalar:
-    """Return the type that two alternatives of one value share: booleans stay booleans, other types are promoted."""
+    """Return the type of a local that is assigned values of both types: the promoted type, or u1 for two booleans."""
     return u1 if left.is_bool and right.is_bool else promote(left, right)
 
 
 def index_type(dtype: Scalar) -> Scalar:
-    """Return the type in which an index of a type is computed: i32, or i64 if i32 could lose values."""
+    """Return the type to which an index of type `dtype` is converted: i32, or i64 for 64-bit types and u32."""
     return i64 if dtype.bits == 64 or dtype.name == "u32" else i32
 
 
 def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
-    """Return the scalar type that an object names, or None: a type of this package, of Python or of NumPy."""
+    """Return the scalar type that a Python object such as `sg.f32`, `float` or `np.int32` denotes, or None."""
     if isinstance(value, Scalar):
         return value
     for python, dtype in ((int, options.default_ip), (float, options.default_fp), (bool, u1)):
@@ -162,7 +162,7 @@ RULES: dict[str, Callable[[BinaryOperator, Scalar, Scalar, FrontendOptions], Sca
 
 
 def operand_type(row: BinaryOperator, left: Scalar, right: Scalar, options: FrontendOptions) -> Scalar:
-    """Return the type that both operands of an operator take.
+    """Return the type to which both operands of a binary operator are converted.
 
     Raises:
         Problem: the operator does not take these types.
@@ -171,7 +171,7 @@ def operand_type(row: BinaryOperator, left: Scalar, right: Scalar, options: Fron
 
 
 def operation(row: BinaryOperator, dtype: Scalar) -> str:
-    """Return the operation of the IR on operands of a type; `>>` shifts in zeros for unsigned types."""
+    """Return the name of the IR operation for an operator on operands of a type; unsigned `>>` shifts in zeros."""
     return "bit_shr" if row.op == "bit_sar" and dtype.kind == "u" else row.op
 
 
@@ -264,7 +264,7 @@ def check_bound(dtype: Scalar) -> None:
 
 
 def not_numeric(operand: Operand) -> Exception:
-    """Return the mistake of using an operand that is no number as a number."""
+    """Return the error for an operand that is used as a number and is none."""
     cure = "use a number, or an element as in `x[i]`"
     if isinstance(operand, MatrixValue):
         cure = "use one entry, as in `v[0]`; to convert all of them, write `v.cast(sg.f64)`"

@@ -1,4 +1,4 @@
-"""This module handles views: a view is an array of one axis, the number of its first element, and a number of elements.
+"""This module traces views; a view is an array of one axis, the number of its first element, and its length.
 
     v[i]            arr[v.offset + i]
     v[a:b]          v.subview(a, b - a): the same array from v.offset + a on
@@ -40,7 +40,7 @@ def is_view(operand: object) -> TypeGuard[Static]:
 
 
 def rename_view(operand: Static, name: str) -> Static:
-    """Return the view under another name; the name of its array stays."""
+    """Return a view that messages show under another name; the name of its array stays."""
     view: ViewOperand = operand.value
     return Static(replace(view, hint=view.hint or operand.hint), name)
 
@@ -49,7 +49,7 @@ def rename_view(operand: Static, name: str) -> Static:
 
 
 def _placed(t: Tracer, given: object) -> Operand:
-    """Return the offset or the size of a view as an operand."""
+    """Return the offset or the size of a view, a number or a value of the IR, as an operand."""
     if isinstance(given, LaunchValue):
         assert given.place is not None
         return load(t, given.place)
@@ -57,7 +57,7 @@ def _placed(t: Tracer, given: object) -> Operand:
 
 
 def first_of(t: Tracer, view: ViewOperand) -> Operand:
-    """Return the number of the first element."""
+    """Return the number of the view's first element in its array."""
     return _placed(t, view.first)
 
 
@@ -67,7 +67,7 @@ def size_of(t: Tracer, view: ViewOperand) -> Operand:
 
 
 def _whole(t: Tracer, operand: Operand, what: str, node: ast.expr) -> int | Value:
-    """Return an offset, size or bound: a number that is not negative, or a value of type i32 or i64."""
+    """Return an offset, size or bound as a non-negative constant or as a run-time value of type i32 or i64."""
     found = integer_of(operand)
     if found is None:
         try:
@@ -141,7 +141,7 @@ def _length(t: Tracer, arr: Static) -> Operand:
 def _inside(
     t: Tracer, first: int | Value, extent: int | Value, length: Operand, what: str, node: ast.expr
 ) -> int | Value:
-    """Return the first element of a view; check that the view is inside, now if all is known, else at each access."""
+    """Check that a view lies inside of its array, at compile time or by an emitted check. Return its first element."""
     whole = integer_of(length)
     if isinstance(first, int) and isinstance(extent, int) and whole is not None:
         if first + extent > whole:
@@ -168,7 +168,7 @@ def _subview(view: ViewOperand, hint: str, t: Tracer, node: ast.Call) -> Operand
 
 
 def slice_of(t: Tracer, base: Static, node: ast.Subscript, key: ast.Slice) -> Static:
-    """Return `v[a:b]`; only the launch may know the bounds, and bounds do not count from the end."""
+    """Return the view `v[a:b]` of a view or array; the bounds may be run-time values and must not be negative."""
     view: ViewOperand = base.value
     if key.step is not None and integer_of(t.clean(key.step)) != 1:
         raise type_problem("a slice of a view has no step", "index the view, as in `v[2 * i]`", key.step)
@@ -192,7 +192,7 @@ ATTRIBUTES = ("size", "shape", "offset", "subview", "dtype", "grad")
 
 
 def attribute(t: Tracer, base: Static, name: str, of_field: FieldAttribute) -> Operand:
-    """Return an attribute of a view: its own, such as `v.size`, or one of the field, such as `v.grad`, as a view."""
+    """Return an attribute of a view: its own, such as `v.size`, or that of its array, such as `v.grad`, as a view."""
     view = base.value
     if name == "size":
         return size_of(t, view)
@@ -220,7 +220,7 @@ def _members(view: ViewOperand) -> tuple[str, ...]:
 
 
 def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], node: ast.Subscript) -> Place:
-    """Return the place of `v[i]`.
+    """Return the place of the element `v[i]` of a view.
 
     Raises:
         ProblemError: a constant index is outside the view.
@@ -252,7 +252,7 @@ def _element_number(t: Tracer, view: ViewOperand, index: int | Value) -> Value:
 
 
 def check_annotation(t: Tracer, wanted: ViewType, operand: Operand, where: str) -> None:
-    """Raise a problem if an argument of a func is no view, or has other elements than its annotation says."""
+    """Raise a problem if an argument of a func is no view, or its element type differs from the annotation's."""
     if not is_view(operand):
         raise type_problem(f"{where} is a view, not {describe(operand)}", "give `sg.BufferView(array, offset, size)`")
     kind, have = wanted.array.dtype, _element_kind(operand.value)

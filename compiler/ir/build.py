@@ -79,7 +79,7 @@ class Builder:
         return out
 
     def within(self, index: Value, extent: Value, message: str) -> Value:
-        """Emit an index that ends the launch with a message unless it is from 0 to `extent` - 1; return its value."""
+        """Emit an index check, which ends the launch with a message if the index is outside. Return the index."""
         out = self.fresh(index.type)
         self.emit(n.Within(out, index, extent, message, loc=self.loc))
         return out
@@ -150,7 +150,7 @@ class Builder:
         return out
 
     def left_by(self, atomic: n.Atomic, old: Value) -> Value:
-        """Emit the value that the update of `atomic` leaves in an element that held `old`, and return that value."""
+        """Emit the new value of an element that the atomic update `atomic` finds at `old`, and return that value."""
         if atomic.op == "exchange":
             return atomic.value
         if atomic.expected is None:

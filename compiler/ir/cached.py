@@ -1,4 +1,4 @@
-"""This module caches what a property computed, without a lock.
+"""This module defines a cached property that needs no lock.
 
 functools.cached_property of Python 3.11 holds one lock for all objects of a class while it computes. A process that is
 forked meanwhile inherits a lock that nobody will release, and waits for it forever.
@@ -37,7 +37,7 @@ class cached_property(Generic[T]):  # noqa: N801 - it stands in for a name of fu
     @overload
     def __get__(self, holder: object, owner: type | None = None) -> T: ...
     def __get__(self, holder: object | None, owner: type | None = None) -> T | cached_property[T]:
-        """Return the value of an object, computed now; a value that is kept is found before this is called."""
+        """Compute the property of an object, store it in the object's `__dict__`, and return it."""
         if holder is None:
             return self
         value: T = holder.__dict__.setdefault(self.name, self.compute(holder))

@@ -1,4 +1,4 @@
-"""This module writes kernels and the frozen dataclasses around them as bytes, and reads them back.
+"""This module serializes kernels and related frozen dataclasses to bytes, and deserializes them.
 
 The format is JSON, so that reading bytes can never run code.
 
@@ -35,11 +35,11 @@ _PLAIN_NAMES = {"str", "int", "float", "bool", "None"}
 
 
 class CodecError(ValueError):
-    """This error means that an object cannot be written, or that this version cannot read the bytes."""
+    """This error means that an object cannot be serialized, or that this version cannot deserialize the bytes."""
 
 
 def set_identity(kernel: Kernel, identity: bytes) -> None:
-    """Attach an identity to a kernel.
+    """Attach identifying bytes, such as a hash, to a kernel object.
 
     Two kernels with equal identities, made by one version of the compiler, are equal except for their spans.
     """
@@ -47,13 +47,13 @@ def set_identity(kernel: Kernel, identity: bytes) -> None:
 
 
 def identity_of(kernel: Kernel) -> bytes | None:
-    """Return the identity that was attached to this very kernel object, or None if none was attached."""
+    """Return the bytes that `set_identity` attached to this kernel object, or None if none were attached."""
     found: bytes | None = vars(kernel).get("identity")
     return found
 
 
 def first_equal_spans(spans: Spans) -> tuple[int, ...]:
-    """Return, for each span of a table, the place of the first equal span.
+    """Return, for each source span of a table, the index of the first equal span in the table.
 
     Two tables with the same pattern can replace each other when a document is decoded.
     """
@@ -63,7 +63,7 @@ def first_equal_spans(spans: Spans) -> tuple[int, ...]:
 
 @with_stack_room
 def encode(value: object, spans: Spans = ()) -> bytes:
-    """Return a value as bytes.
+    """Return a value serialized to bytes.
 
     Args:
         value: a kernel, a frozen dataclass of the compiler, or a container of these.
@@ -80,7 +80,7 @@ def encode(value: object, spans: Spans = ()) -> bytes:
 
 @with_stack_room
 def decode(data: bytes, spans: Spans = ()) -> Any:
-    """Return the value that the bytes encode.
+    """Return the value that serialized bytes describe.
 
     Args:
         data: result of `encode`.
@@ -116,7 +116,7 @@ def _without_collections() -> Iterator[None]:
 
 
 class _Field(NamedTuple):
-    """This tuple describes how one field of a dataclass is written.
+    """A `_Field` describes how one field of a dataclass is serialized.
 
     Attributes:
         name: name of the field.
@@ -128,19 +128,19 @@ class _Field(NamedTuple):
 
 
 def _fields_of(cls: type) -> tuple[_Field, ...]:
-    """Return the fields of a dataclass with the way in which each is written."""
+    """Return the fields of a dataclass, each with its kind of serialization."""
     roles = {name: "block" if role == "block" else "values" for name, role in ROLES.get(cls, ())}
     return tuple([_Field(f.name, roles.get(f.name) or _kind_of(f.type)) for f in fields(cls)])
 
 
 def _kind_of(annotation: Any) -> str:
-    """Return "plain" if an annotation names only types that JSON knows, else "any"."""
+    """Return "plain" if JSON can store all types that an annotation names, else "any"."""
     is_plain = isinstance(annotation, str) and _PLAIN_NAMES.issuperset(annotation.split(" | "))
     return "plain" if is_plain else "any"
 
 
 class _Encoder:
-    """A writer turns objects into lists and numbers for JSON, and collects the classes and values of the document.
+    """An `_Encoder` turns objects into lists and numbers for JSON, and collects the classes and values in them.
 
     Attributes:
         names: names of the classes of the document, in order of first use.
@@ -176,7 +176,7 @@ class _Encoder:
         return self._rare(kind, value)
 
     def _values(self, found: Any) -> Any:
-        """Return the place of a value, -1 for None, or a list of places for a tuple of values."""
+        """Return the index of a value in the document's table, -1 for None, or a list of indices for a tuple."""
         if found is None:
             return -1
         if type(found) is tuple:
@@ -188,7 +188,7 @@ class _Encoder:
         return [*map(self.write, found)]
 
     def _rare(self, kind: type, value: Any) -> list[Any]:
-        """Return the encoding of an object whose class is not yet known to the document, or has a kind of its own."""
+        """Return the encoding of an object of a special class, or of a class that the document does not contain yet."""
         if kind is Value:
             return [_VALUE, self._values(value)]
         if kind is Scalar:
@@ -210,7 +210,7 @@ class _Encoder:
             raise CodecError(f"a span that is not in the table: {span.file}:{span.line}") from None
 
     def _enter(self, kind: type) -> None:
-        """Add a class to the document; raise CodecError if the reader would not find the class by its name."""
+        """Add a class to the document. Raise CodecError if the decoder would not find the class by its name."""
         name = f"{kind.__module__}:{kind.__qualname__}"
         # The check runs when the class is written, so that a document that cannot be read never comes into being.
         if _class_of(name) is not kind:
@@ -220,7 +220,7 @@ class _Encoder:
 
 
 def _class_of(name: str) -> type:
-    """Return the frozen dataclass of the compiler with this name; raise CodecError for every other class."""
+    """Return the frozen dataclass of the compiler with this name. Raise CodecError if there is none."""
     module, _, path = name.partition(":")
     if module.startswith(f"{_PACKAGE}.") and path.isidentifier():
         if module not in sys.modules:
@@ -232,7 +232,7 @@ def _class_of(name: str) -> type:
 
 
 class _Decoder:
-    """A reader turns the lists and numbers of a document back into objects.
+    """A `_Decoder` turns the lists and numbers of a document back into objects.
 
     Objects are made without their `__init__`, because that is slow for frozen classes; `__post_init__` still runs.
     """

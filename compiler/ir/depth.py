@@ -1,4 +1,4 @@
-"""This module limits how deeply programs may nest, and makes room on Python's stack for recursion over them.
+"""This module limits how deeply programs may nest, and raises Python's recursion limit for functions that walk them.
 
 The frontend, passes, printers and executors walk a program by recursion. Limits of depth are checked where a program
 enters, so every recursive function knows how deep the recursion can get. `with_stack_room` makes room for that
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 class _Limits:
-    """This object counts the threads of the process that need room, and remembers Python's recursion limit from before.
+    """A `_Limits` counts the threads that need a raised recursion limit of Python, and stores the original limit.
 
     Attributes:
         lock: guards all other attributes but `inside`.
@@ -74,7 +74,7 @@ class _Limits:
                 self.raised = wanted
 
     def leave(self) -> None:
-        """Restore Python's recursion limit, unless another thread needs room or other code has changed the limit."""
+        """Restore Python's recursion limit, unless another thread needs the raised limit or other code changed it."""
         with self.lock:
             self.holders -= 1
             if not self.holders and sys.getrecursionlimit() == self.raised != self.before:
@@ -109,7 +109,7 @@ def _depth() -> int:
 
 @contextmanager
 def stack_room() -> Iterator[None]:
-    """Make room for `FRAMES` more calls for the duration of the `with`, unless a caller has already done so."""
+    """Raise Python's recursion limit by `FRAMES` calls during the `with`, unless a caller has already done so."""
     limits = _LIMITS
     if getattr(limits.inside, "held", False):
         yield
@@ -124,7 +124,7 @@ def stack_room() -> Iterator[None]:
 
 
 def with_stack_room(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that recurses over a program, so that the function always has room to do so.
+    """Decorate a recursive function so that it runs with a raised recursion limit of Python.
 
     If the room is still too small, which the limits of depth should prevent, the mistake is one of the compiler. The
     decorated function then raises Unsupported at the first line of the kernel or function among its arguments.
@@ -159,7 +159,7 @@ def too_deep(*given: object) -> Unsupported:
 
 
 def _place(given: Any) -> Span | None:
-    """Return the span of the first line of a kernel or of a Python function, or None if there is none."""
+    """Return the source location of the first line of a kernel or Python function, or None if there is none."""
     kernel = getattr(given, "kernel", given)
     if isinstance(kernel, Kernel):
         return next((span for span in kernel.locations if span is not None), None)
@@ -171,7 +171,7 @@ def _place(given: Any) -> Span | None:
 
 
 def depth_of(block: Block, most: int) -> tuple[int, int]:
-    """Return the nesting depth of a block and the `loc` of a statement at that depth.
+    """Return the nesting depth of a block and the source location (`loc`) of a statement at that depth.
 
     The block is examined level by level, and not further than one level beyond `most`.
     """
@@ -185,7 +185,7 @@ def depth_of(block: Block, most: int) -> tuple[int, int]:
 
 
 def check_depth(kernel: Kernel, most: int = LOWERED_NESTING) -> Kernel:
-    """Return the kernel if its blocks nest at most `most` deep.
+    """Return the kernel. Raise Unsupported if its blocks nest more than `most` deep.
 
     Raises:
         Unsupported: a statement lies deeper; the error names that statement.

@@ -1,4 +1,4 @@
-"""This module gives instances of a class docstrings of their own, beside the docstring of the class."""
+"""This module gives each instance of a class its own docstring, in addition to that of the class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ C = TypeVar("C", bound=type)
 
 
 class InstanceText:
-    """An `InstanceText` is the attribute `__doc__` of a class whose instances describe themselves.
+    """An `InstanceText` is a descriptor for `__doc__` that returns a text of its own for each instance of a class.
 
     Attributes:
         of_class: docstring of the class.
@@ -27,7 +27,7 @@ class InstanceText:
 
 
 def documented(given: Callable[[Any], str] | str) -> Callable[[C], C]:
-    """Return a class decorator that gives the instances of the class docstrings.
+    """Return a class decorator that gives each instance of the class a docstring.
 
     Args:
         given: the docstring of all instances, or a function from an instance to its docstring. The function is called

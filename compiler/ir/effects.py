@@ -1,4 +1,4 @@
-"""This module contains EFFECTS: for each class of statement, what its execution reads and writes and if it may trap.
+"""This module contains EFFECTS, the table of what each class of statement reads and writes, and if it may trap.
 
 A row describes the statement itself; the walks below add the effects of nested blocks. Places are named by a space and
 a name, so that the primals and the adjoints of one adstack are two places. Array parameters of different names are
@@ -92,19 +92,19 @@ _WRITES = {cls: EFFECTS[cls].writes for cls in EFFECTS}
 
 
 def reads(stmt: Stmt) -> tuple[EffectPlace, ...]:
-    """Return the places that the statement itself reads."""
+    """Return the locals, arrays and other memory that the statement reads, nested statements excluded."""
     rows = _READS[type(stmt)]
     return tuple([(space, name) for space, field in rows if (name := getattr(stmt, field)) is not None]) if rows else ()
 
 
 def writes(stmt: Stmt) -> tuple[EffectPlace, ...]:
-    """Return the places that the statement itself writes or declares."""
+    """Return the locals, arrays and other memory that the statement writes or declares, nested statements excluded."""
     rows = _WRITES[type(stmt)]
     return tuple([(space, getattr(stmt, field)) for space, field in rows]) if rows else ()
 
 
 def may_trap(stmt: Stmt) -> bool:
-    """Return True if executing the statement itself may end the launch, on the reference or under debug."""
+    """Return True if the statement itself may end the launch with an error, on the reference or in debug builds."""
     if isinstance(stmt, n.Op):
         # Real division and remainder give infinities or NaN instead of a trap.
         return OPS[stmt.op].traps and stmt.result.type.is_int
@@ -118,12 +118,12 @@ def is_pure(stmt: Stmt) -> bool:
 
 
 def all_reads(statements: Iterable[Stmt]) -> set[EffectPlace]:
-    """Return the places that these statements, or statements nested in them, read."""
+    """Return the memory that any of the statements, or a statement nested in one, reads."""
     return {place for inner in walk(tuple(statements)) if _READS[type(inner)] for place in reads(inner)}
 
 
 def all_writes(statements: Iterable[Stmt]) -> set[EffectPlace]:
-    """Return the places that these statements, or statements nested in them, write or declare."""
+    """Return the memory that any of the statements, or a statement nested in one, writes or declares."""
     return {place for inner in walk(tuple(statements)) if _WRITES[type(inner)] for place in writes(inner)}
 
 

@@ -1,4 +1,4 @@
-"""This module decides which arrays are *wide*, so that kernels must hold their extents in 64 bits instead of 32.
+"""This module decides which arrays are wide: arrays whose extents kernels must hold in 64 bits instead of 32.
 
 An array is wide if one of its indices or the number of its elements exceeds the range of i32. A kernel is traced anew
 for wide arrays, so that launches on smaller arrays pay nothing. A kernel that reads an extent of 2^31 or more as i32
@@ -18,7 +18,7 @@ NARROW = 1 << 31
 
 
 def is_wide(shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> bool:
-    """Return True if an array is wide.
+    """Return True if an extent, the element count or an end index of an array exceeds what 32-bit extents allow.
 
     Args:
         shape: extents of all axes.
@@ -41,7 +41,7 @@ def narrow_axes(kernel: Kernel) -> Mapping[str, frozenset[int]]:
 
 
 def extent_problem(shape: tuple[int, ...], narrow: Iterable[int]) -> str:
-    """Return what is wrong with an array whose extents a kernel reads in 32 bits, or "" if nothing is wrong.
+    """Return a text that says which extent is too large for a kernel that reads it in 32 bits, or "" if none is.
 
     Args:
         shape: extents of the array.

@@ -1,4 +1,4 @@
-"""This module splits the text forms of statements into tokens, which printer and parser share.
+"""This module splits the text template of each statement class into tokens, which printer and parser share.
 
 A form consists of literal words and punctuation, `{field}` placeholders, and `<...>` groups that appear only if the
 last field of the group does not have its default value.
@@ -20,14 +20,14 @@ QUOTED = frozenset({"message", "template"})
 
 @dataclass(frozen=True)
 class LiteralToken:
-    """A `LiteralToken` is a literal word or punctuation mark of a form."""
+    """A `LiteralToken` is a literal word or punctuation mark in the text template of a statement class."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class FieldToken:
-    """A `FieldToken` is the place of a field in a form.
+    """A `FieldToken` is the placeholder of a field in the text template of a statement class.
 
     Attributes:
         field: name of the field.
@@ -42,7 +42,7 @@ class FieldToken:
 
 @dataclass(frozen=True)
 class OptionalGroup:
-    """A `OptionalGroup` is a sequence of tokens that appears unless its last hole holds the default.
+    """An `OptionalGroup` is a sequence of tokens that is left out if its last placeholder has the default value.
 
     Attributes:
         tokens: tokens that appear together.
@@ -59,7 +59,7 @@ Token = LiteralToken | FieldToken | OptionalGroup
 
 
 def _hole(cls: type[Stmt], name: str) -> FieldToken:
-    """Return the hole for a field of a statement class."""
+    """Return the placeholder token for a field of a statement class."""
     role = dict(ROLES[cls]).get(name, "attribute")
     annotation = {f.name: str(f.type) for f in fields(cls)}[name]
     return FieldToken(name, role, role == "operand" and annotation.startswith("tuple"))
@@ -72,7 +72,7 @@ def _default(cls: type[Stmt], name: str) -> object:
 
 
 def tokens(cls: type[Stmt]) -> tuple[Token, ...]:
-    """Return the form of a statement class as tokens."""
+    """Return the text template of a statement class as tokens."""
     return _split(cls)  # type: ignore[arg-type]  # the checker takes the hash of instances for that of the class
 
 
@@ -96,7 +96,7 @@ def _split(cls: type[Stmt]) -> tuple[Token, ...]:
 
 @cache
 def keywords() -> dict[str, type[Stmt]]:
-    """Return the statement classes by the first literal word of their form.
+    """Return the statement classes by the first literal word of their text template.
 
     `Op` has no entry, because its form starts with the name of the operation.
     """

@@ -1,4 +1,4 @@
-"""This module supplies values and names of variables that a kernel does not use yet, for passes that add statements."""
+"""This module supplies unused value ids and variable names of a kernel to passes that add statements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FreshNames:
                 return name
 
     def builder(self, loc: int) -> Builder:
-        """Return a builder of statements at `loc`; call `done` on the builder before you ask for the next one."""
+        """Return a builder of statements at source location `loc`. Call `done` on it before requesting another one."""
         b = Builder(self.next_id)
         b.loc = loc
         return b

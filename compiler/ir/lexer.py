@@ -1,4 +1,4 @@
-"""Cut texts into lexemes, and do what all parsers of texts do with them: look ahead, accept, expect, fail at a place.
+"""This module splits texts into lexemes, and contains the base class of all parsers of the project.
 
 The text forms of kernels (`parser.py`), of size expressions (`compiler/sizing/text.py`) and of checks in `.kir` files
 differ in their lexemes and in their grammar, and in nothing else.
@@ -22,7 +22,7 @@ DIGITS = 4000
 
 
 class Lexeme(NamedTuple):
-    """A lexeme is a word, number, string or mark of a text.
+    """A `Lexeme` is a word, number, string or punctuation mark of a text.
 
     Attributes:
         kind: A kind of the language, or `end`.
@@ -36,7 +36,7 @@ class Lexeme(NamedTuple):
 
 
 def language(marks: str, comment: str = "", **kinds: str) -> re.Pattern[str]:
-    """Return the pattern of the lexemes of a language.
+    """Return a regular expression that matches the lexemes of a language with these punctuation marks and comments.
 
     Args:
         marks: Pattern of the marks that have several characters. Any other character is a mark, too.
@@ -48,7 +48,7 @@ def language(marks: str, comment: str = "", **kinds: str) -> re.Pattern[str]:
 
 
 class Lexer:
-    """A lexer stands before a lexeme of a text; a parser of the text is a class that adds the grammar.
+    """A `Lexer` reads a text lexeme by lexeme. A parser is a subclass that adds the grammar.
 
     Attributes:
         file: Name of the text in messages.
@@ -71,18 +71,18 @@ class Lexer:
         self.position = 0
 
     def peek(self, ahead: int = 0) -> Lexeme:
-        """Return a lexeme without taking it."""
+        """Return the next lexeme, or one `ahead` of it, without consuming it."""
         return self.lexemes[min(self.position + ahead, len(self.lexemes) - 1)]
 
     def span(self, lexeme: Lexeme) -> Span:
-        """Return the place of a lexeme."""
+        """Return the source location of a lexeme."""
         line = bisect(self.starts, lexeme.offset)
         column = lexeme.offset - self.starts[line - 1]
         width = 0 if lexeme.kind == "end" else len(lexeme.text)
         return Span(self.file, line, column, column + width, self.lines[line - 1])
 
     def fail(self, message: str, cure: str = "", back: int = 0) -> ParseError:
-        """Return the error that names the next lexeme as the unexpected text.
+        """Return a ParseError that cites the next lexeme as the text found.
 
         Args:
             message: The reason, without its end.
@@ -95,31 +95,31 @@ class Lexer:
         return ParseError(f"{message}, found {shown}", cure, self.span(self.peek()))
 
     def next(self, kind: str, what: str) -> str:
-        """Take the next lexeme, which must be of this kind, and return its text."""
+        """Consume the next lexeme and return its text. Raise ParseError if it is not of this kind."""
         if self.peek().kind != kind:
             raise self.fail(f"expected {what}")
         self.position += 1
         return self.lexemes[self.position - 1].text
 
     def accept(self, text: str) -> bool:
-        """Take the next lexeme if it is this name or mark, and return True if so."""
+        """Return True and consume the next lexeme if it is this name or punctuation mark."""
         if self.peek().text == text and self.peek().kind in ("name", "mark"):
             self.position += 1
             return True
         return False
 
     def expect(self, text: str) -> None:
-        """Take the next lexeme, which must be this name or mark."""
+        """Consume the next lexeme. Raise ParseError if it is not this name or punctuation mark."""
         if not self.accept(text):
             raise self.fail(f"expected {text!r}")
 
     def expect_end(self) -> None:
-        """Raise ParseError if a lexeme is left."""
+        """Raise ParseError if the text has not been read to its end."""
         if self.peek().kind != "end":
             raise self.fail("expected the end of the text")
 
     def integer(self, bits: int = 64, what: str = "an integer") -> int:
-        """Take and return a signed integer of at most `bits` bits."""
+        """Consume a signed integer literal of at most `bits` bits and return its value."""
         text = self.next("number", what)
         found = int(text) if len(text) <= DIGITS and text.removeprefix("-").isdecimal() else None
         if found is None or found.bit_length() >= bits:
@@ -127,7 +127,7 @@ class Lexer:
         return found
 
     def string(self, what: str = "a string") -> str:
-        """Take a string and return what it stands for in JSON."""
+        """Consume a string literal in the syntax of JSON and return its value."""
         text = self.next("string", what)
         try:
             found: str = json.loads(text)

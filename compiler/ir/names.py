@@ -1,4 +1,4 @@
-"""This module names the parameters that the compiler adds to a kernel for an array, and shows them in messages.
+"""This module names the array parameters that the compiler adds to a kernel, such as `$x.marks0` for an array `x`.
 
     x  →  $x.marks0  →  x
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 
 def added_name(array: str, purpose: str) -> str:
-    """Return the name of the parameter that the compiler adds for an array; no user's name contains a `$`."""
+    """Return the name of the parameter that the compiler adds for an array, such as `$x.marks0`."""
     return f"${array.lstrip('$')}.{purpose}"
 
 
 def shown_name(name: str) -> str:
-    """Return the name of an array in messages: for an added parameter that of the user's array, else its own."""
+    """Return the name that messages show for an array: an added parameter is shown as the user's array."""
     return name[1:].rpartition(".")[0] or name[1:] if name.startswith("$") else name

@@ -85,7 +85,7 @@ def statement(cls: type[S]) -> type[S]:
 
 @statement
 class Const(Stmt):
-    """This statement gives a typed constant. All NaNs are equal here; zeros of different sign are not equal."""
+    """This statement results in a typed constant. All NaNs are equal here; zeros of different sign are not equal."""
 
     FORM = "{result} = const {value}"
     result: Value = result()
@@ -103,7 +103,7 @@ class Const(Stmt):
 
 @statement
 class Arg(Stmt):
-    """This statement gives a scalar argument of the kernel, which is the same in every thread."""
+    """This statement results in a scalar argument of the kernel, which is the same in every thread."""
 
     FORM = "{result} = arg {name}"
     result: Value = result()
@@ -112,7 +112,7 @@ class Arg(Stmt):
 
 @statement
 class Shape(Stmt):
-    """This statement gives the extent of an array along an axis, as i32 or i64."""
+    """This statement results in the extent of an array along an axis, as i32 or i64."""
 
     FORM = "{result} = shape {array}, {axis}"
     result: Value = result()
@@ -122,7 +122,7 @@ class Shape(Stmt):
 
 @statement
 class Op(Stmt):
-    """This statement computes a scalar operation of `OPS`; it is pure."""
+    """This statement computes a scalar operation of the table `OPS`; it has no side effects."""
 
     FORM = "{result} = {op} {args}"
     result: Value = result()
@@ -145,7 +145,7 @@ class Cast(Stmt):
 
 @statement
 class BitCast(Stmt):
-    """This statement gives the bits of its operand as a value of another type of the same width."""
+    """This statement results in the bits of its operand as a value of another type of the same width."""
 
     FORM = "{result} = bit_cast {arg}"
     result: Value = result()
@@ -154,7 +154,7 @@ class BitCast(Stmt):
 
 @statement
 class Within(Stmt):
-    """This statement results in the index; if it is not from 0 to `extent` - 1, the launch ends, see `texts.about`."""
+    """This statement results in its index; it ends the launch if the index is not in 0 .. `extent` - 1."""
 
     FORM = "{result} = within {index}, {extent}, {message}"
     result: Value = result()
@@ -165,7 +165,7 @@ class Within(Stmt):
 
 @statement
 class Random(Stmt):
-    """This statement makes a uniform draw: reals in [0, 1), integers over all bits.
+    """This statement draws a random number: a real uniformly from [0, 1), an integer uniformly over all bits.
 
     Draws are counter-based; see docs/ir.md.
 
@@ -204,7 +204,7 @@ class Store(Stmt):
 
 @statement
 class Atomic(Stmt):
-    """This statement updates an element atomically with respect to other iterations and gives the old value.
+    """This statement updates an element atomically with respect to other iterations and results in the old value.
 
     Attributes:
         result: value of the element before the update.
@@ -226,7 +226,7 @@ class Atomic(Stmt):
 
 @statement
 class Local(Stmt):
-    """This statement declares a mutable scalar, zero each time it executes; its scope is the rest of the block."""
+    """This statement declares a local, set to zero at each execution; its scope is the rest of the block."""
 
     FORM = "local {var}: {dtype}"
     var: str
@@ -324,7 +324,7 @@ class For(Stmt):
 
 @statement
 class While(Stmt):
-    """This loop runs `condition`, leaves if `test` is false, runs `body`, tests `stop` as `For` does, and repeats.
+    """This loop evaluates `condition`, ends if `test` is false, runs `body`, ends if `stop` is set, and repeats.
 
     Attributes:
         condition: statements that compute `test`; their values are visible in `test` only.
@@ -378,7 +378,7 @@ class Return(Stmt):
 
 @statement
 class Assert(Stmt):
-    """This statement traps with the message if the condition is false. The reference and debug builds check it."""
+    """This statement traps with a message if its condition is false. Only the reference and debug builds check it."""
 
     FORM = "assert {cond}, {message}"
     cond: Value = operand()
@@ -387,7 +387,7 @@ class Assert(Stmt):
 
 @statement
 class Print(Stmt):
-    """This statement prints `template` with the arguments in its places, then a newline; see `texts`."""
+    """This statement prints the text `template` with its arguments in the placeholders, and then a newline."""
 
     FORM = "print {template} {args}"
     template: str
@@ -419,7 +419,7 @@ class StackAlloca(Stmt):
 
 @statement
 class StackPush(Stmt):
-    """This statement adds a slot with the given primal and a zero adjoint. At capacity it writes nothing (overflow)."""
+    """This statement pushes a primal with a zero adjoint to an adstack. A full adstack stays unchanged (overflow)."""
 
     FORM = "adstack_push {stack}, {value}"
     stack: str
@@ -531,10 +531,10 @@ class Kernel:
         return self.locations[loc] if 0 <= loc < len(self.locations) else None
 
     def array_types(self) -> dict[str, ArrayType]:
-        """Return every name that `Load`, `Store` and `Atomic` may use, with its type."""
+        """Return the types of all arrays and temporaries, by the names that `Load`, `Store` and `Atomic` use."""
         found = {p.name: p.type for p in self.params if isinstance(p.type, ArrayType)}
         return found | {t.name: ArrayType(t.dtype, 0) for t in self.temps}
 
     def scalar_types(self) -> dict[str, Scalar]:
-        """Return every name that `Arg` may use, with its type."""
+        """Return the types of all scalar parameters, by the names that `Arg` uses."""
         return {p.name: p.type for p in self.params if isinstance(p.type, Scalar)}

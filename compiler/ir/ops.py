@@ -1,4 +1,4 @@
-"""This module contains OPS, which defines the scalar operations: one entry per operation.
+"""This module contains the table OPS, which defines each scalar operation of the IR.
 
 A row says which types the operation takes and gives, if it may trap, how exact an implementation must be, from which
 intervals operands are safe to draw, and what happens in edge cases. The meaning of the operation is one row in
@@ -18,7 +18,7 @@ TypeRule = Callable[[tuple[Scalar, ...]], Scalar | None]
 
 @dataclass(frozen=True)
 class OpInfo:
-    """This class describes one scalar operation.
+    """An `OpInfo` describes one scalar operation: types, derivative class, edge cases, accuracy and cost.
 
     Attributes:
         name: name of the operation in IR text.
@@ -149,7 +149,7 @@ COMPARISONS = tuple(name for name in OPS if name.startswith("cmp_"))
 
 
 def result_type(name: str, types: tuple[Scalar, ...]) -> Scalar | None:
-    """Return the type that an operation gives, or None if it does not take these operands."""
+    """Return the result type of an operation, or None if it does not accept operands of these types."""
     row = OPS[name]
     return row.types(types) if len(types) == row.arity else None
 

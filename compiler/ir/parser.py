@@ -1,4 +1,4 @@
-"""This module turns text into IR, as the inverse of the printer; its errors name line and column."""
+"""This module parses the text form of the IR, as the inverse of the printer; errors have a line and a column."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
 
 
 class _KernelParser(Lexer):
-    """A parser reads one text by recursive descent; each method consumes the lexemes of what it is named after.
+    """This recursive-descent parser reads kernels; each method consumes the construct that it is named after.
 
     Attributes:
         values: values of the current kernel by id.
@@ -248,5 +248,5 @@ class _KernelParser(Lexer):
 
 @cache
 def _integers() -> frozenset[tuple[type[Stmt], str]]:
-    """Return the attributes of statements that are integers, as pairs of class and field."""
+    """Return all integer attributes of statements, as pairs of class and field name."""
     return frozenset((cls, f.name) for cls in STATEMENTS.values() for f in fields(cls) if str(f.type).startswith("int"))

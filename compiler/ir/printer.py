@@ -53,7 +53,7 @@ def _block(block: Block, indent: str, locs: bool) -> list[str]:
 
 
 def _statement(stmt: Stmt, indent: str, locs: bool) -> list[str]:
-    """Return the lines of a statement.
+    """Return the text of a statement as a list of lines.
 
     A block opens on the line of the statement; the rest of the form continues after the closing brace.
     """
@@ -70,7 +70,7 @@ def _statement(stmt: Stmt, indent: str, locs: bool) -> list[str]:
 
 
 def _append(text: str, piece: str) -> str:
-    """Append a piece with spacing: no space before `,`, `:`, `]` and `[`, and none after `[`."""
+    """Return a text with a token appended: no space goes before `,`, `:`, `]` and `[`, and none after `[`."""
     if not piece:
         return text
     if piece in (",", ":", "]", "["):
@@ -79,7 +79,7 @@ def _append(text: str, piece: str) -> str:
 
 
 def _visible(stmt: Stmt) -> list[form.LiteralToken | form.FieldToken]:
-    """Return the tokens that the text of a statement shows: groups at their default are left out."""
+    """Return the tokens of a statement's text; optional groups with default values are left out."""
     out: list[form.LiteralToken | form.FieldToken] = []
     for token in form.tokens(type(stmt)):
         if not isinstance(token, form.OptionalGroup):

@@ -1,4 +1,4 @@
-"""This module turns reductions into a local that a parallel loop shares into atomics: `v = v + e`, `v = min(v, e)`.
+"""This module turns reductions of parallel loops into shared locals, such as `v = v + e` or min, into atomics.
 
 Invariant: after `reduce_block`, no statement of the loop reads or writes a reduced local. If such an access remains,
 the iterations of the loop depend on each other.
@@ -24,19 +24,21 @@ Its arguments are the `set`, the kind of atomic, a flag that is True if the term
 
 
 def shared_locals(block: Block) -> set[str]:
-    """Return the locals of an enclosing block that the block writes."""
+    """Return the locals that a block writes but does not declare."""
     own = {s.var for s in walk(block) if isinstance(s, n.Local)}
     return {s.var for s in walk(block) if isinstance(s, n.Set)} - own
 
 
 def carried_accesses(block: Block, names: set[str]) -> list[n.Get | n.Set]:
-    """Return the accesses of these locals that are not part of a reduction."""
+    """Return the reads and writes of these locals that are not part of a reduction such as `v = v + e`."""
     left = reduce_block(block, names, lambda *_: ())
     return [s for s in walk(left) if isinstance(s, SCALAR_USES) and s.var in names]
 
 
 def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
-    """Replace `g = get v; x = op(g, e); set v, x` by an atomic, in this block and in nested blocks.
+    """Replace each reduction into one of these locals by an atomic, in this block and in nested blocks.
+
+    A reduction is the sequence `g = get v; x = op(g, e); set v, x`.
 
     Args:
         block: statements of the loop.
@@ -67,7 +69,7 @@ def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
 def _reduction(
     stmt: n.Set, made: dict[Value, Stmt], uses: dict[Value, int]
 ) -> tuple[Stmt, Stmt, str, bool, Value] | None:
-    """Return (get, op, kind, negated, term) of the reduction `set v, op(get v, term)`, or None for any other `set`."""
+    """Return (get, op, kind, negated, term) if a `set` completes a reduction `v = op(v, term)`, else None."""
     op = made.get(stmt.value)
     if not isinstance(op, n.Op) or uses[op.result] != 1 or len(op.args) != 2:
         return None

@@ -1,4 +1,4 @@
-"""This module groups the classes of statements by role: what many passes and generators ask about a statement.
+"""This module groups statement classes into tuples for `isinstance`, such as loops or statements that write arrays.
 
 A role is a tuple of classes for `isinstance`. A test compares the roles of memory and locals with the table of effects,
 so a new class of statements is missed by name where it belongs.

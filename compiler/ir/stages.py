@@ -1,4 +1,4 @@
-"""This module contains STAGES: which statements a kernel may contain between which passes (the table of docs/ir.md).
+"""This module contains STAGES, the table of which statements a kernel may contain at each point of the pipeline.
 
 Every pass declares the stage at which it works and the stage at which it leaves the kernel; the verifier enforces both.
 """
@@ -17,7 +17,7 @@ ALL: frozenset[type[Stmt]] = frozenset(STATEMENTS.values())
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage says what is legal in a kernel at one point of the pipeline.
+    """A `Stage` states which statements and names are legal in a kernel at one point of the pipeline.
 
     Attributes:
         name: name of the stage.

@@ -1,4 +1,4 @@
-"""This module contains RULES: what the verifier demands of one statement of each class, one entry per class.
+"""This module contains RULES, the table of the verifier's checks for each class of statement.
 
 When a rule runs, the operands of the statement are known to be visible and its results are not yet defined. The module
 `verify` calls these rows; it also checks scopes, and which classes are legal at the stage.
@@ -20,7 +20,7 @@ from .types import ArrayType, Scalar, adjoint_type, i32, i64, u1
 
 
 class RuleContext(Protocol):
-    """A context answers the questions of a rule about the kernel; a look-up fails if the name is not visible.
+    """A `RuleContext` gives a verifier rule access to the kernel; looking up a name that is not visible fails.
 
     Attributes:
         scalars: types of the scalar parameters by name.
@@ -58,7 +58,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bo
 
 
 def _kinds(annotation: str) -> tuple[type, ...]:
-    """Return the classes that an attribute of this annotation may hold; () for operands, blocks and constants."""
+    """Return the classes that an attribute with this annotation may hold; () means that no check applies."""
     words = annotation.split(" | ")
     found = tuple(kind for word in words for kind in _KINDS.get(word, ()))
     return () if annotation == _CONSTANT else (*found, type(None)) if found and "None" in words else found
@@ -76,12 +76,12 @@ The parser only produces valid ones, such as `step -1`, but without this check a
 
 
 def check_type(c: RuleContext, value: Value, dtype: Scalar, what: str) -> None:
-    """Check that a value has a type; `what` names the role of the value in the message."""
+    """Raise VerifyError unless a value has a type; `what` names the value in the message."""
     c.check(value.type == dtype, f"{what} is {dtype}, but %{value.id} is {value.type}")
 
 
 def check_range(c: RuleContext, index: Value, begin: Value, end: Value) -> None:
-    """Check that the index and the bounds of a range are integers of one type."""
+    """Raise VerifyError unless the index and the bounds of a range are integers of one type."""
     c.check(index.type.is_int, f"the index of a range is an integer, but %{index.id} is {index.type}")
     check_type(c, begin, index.type, "the begin of the range")
     check_type(c, end, index.type, "the end of the range")
@@ -92,7 +92,7 @@ def _index(c: RuleContext, value: Value) -> None:
 
 
 def _element(c: RuleContext, name: str, indices: tuple[Value, ...]) -> Scalar:
-    """Check the indices of an element of an array and return the type of the element."""
+    """Check number and types of the indices of an array element, and return the type of the element."""
     found = c.array(name)
     c.check(len(indices) == found.ndim, f"{name} has rank {found.ndim}, but {len(indices)} indices are given")
     for index in indices:
@@ -146,7 +146,7 @@ def _op(c: RuleContext, s: n.Op) -> None:
 
 @RULES.row(n.Cast, n.Random)
 def _any_type(c: RuleContext, s: n.Cast | n.Random) -> None:
-    """Demand nothing: every scalar type can be cast to every other type, and can be drawn."""
+    """Accept every type: any scalar type can be cast to any other type, and can be drawn at random."""
 
 
 @RULES.row(n.Within)
@@ -249,7 +249,7 @@ def _while(c: RuleContext, s: n.While) -> None:
 
 @RULES.row(n.Scope, n.Return)
 def _anything(c: RuleContext, s: n.Scope | n.Return) -> None:
-    """Demand nothing beyond the rules of the stage and of the nested statements."""
+    """Accept the statement: its stage and its nested statements are checked elsewhere."""
 
 
 @RULES.row(n.Break)
@@ -264,7 +264,7 @@ def _continue(c: RuleContext, s: n.Continue) -> None:
 
 
 def _target(c: RuleContext, depth: int, word: str) -> Stmt:
-    """Return the frame that a jump aims at.
+    """Return the loop or scope that a `break` or `continue` of this depth refers to.
 
     A None among the frames is the wall around the condition of a while, which no jump may cross.
     """

@@ -18,7 +18,7 @@ TABLES: list[Table[Any, Any]] = []
 
 
 class Table(Generic[K, V]):
-    """A table maps each key of a fixed set to an entry; missing entries must be declared as holes.
+    """A `Table` maps each key of a fixed set to an entry. A key without an entry must be declared, with a reason.
 
     Attributes:
         name: name of the table in messages.
@@ -95,7 +95,7 @@ class Table(Generic[K, V]):
         return self._rows.get(key, default)
 
     def update(self, rows: dict[K, V]) -> None:
-        """Add entries; raise KeyError if a key is unknown, has an entry already, or is declared a hole."""
+        """Add entries. Raise KeyError if a key is unknown, has an entry already, or is declared to have none."""
         for key, row in rows.items():
             self[key] = row
 
@@ -110,7 +110,7 @@ class Table(Generic[K, V]):
         return add
 
     def derived(self, key: K) -> str:
-        """Return what the entry of a key is derived from; an empty text if somebody must write the entry."""
+        """Return the text that says what the entry of a key is derived from, or "" if it must be written by hand."""
         return self._derive(key) if self._derive else ""
 
     def unwritten(self, key: K) -> Callable[..., NoReturn]:
@@ -127,6 +127,6 @@ class Table(Generic[K, V]):
         return todo
 
     def missing(self) -> list[K]:
-        """Return the keys that have neither an entry that somebody wrote nor a declared hole."""
+        """Return the keys that have neither a written entry nor a declared reason to have none."""
         complete = self._rows.keys() | self.holes.keys() if not self.optional else self.keys
         return [k for k in self.keys if k not in complete or k in self.unwritten_at]

@@ -1,4 +1,4 @@
-"""This module defines the text that a `print` makes of its template and its values.
+"""This module defines the text that a `print` statement makes from its template and its values.
 
     "x = {}, y = {:.3f}"   a place for each value, with Python's format or, without a format, in the shortest form
                            that reads back as the same value of its type
@@ -25,12 +25,12 @@ INDEX, EXTENT = "{index}", "{extent}"
 
 
 def index_message(message: str, index: int, extent: int) -> str:
-    """Return the message of a `within` for an index outside; a negative extent counts as 0."""
+    """Return the message of a failed index check; a negative extent is shown as 0."""
     return message.replace(INDEX, str(index)).replace(EXTENT, str(max(extent, 0)))
 
 
 def place_formats(template: str) -> list[str]:
-    """Return the format of each place of a template, `""` for a place without a format."""
+    """Return the format of each placeholder of a template, `""` for a placeholder without a format."""
     return [(spec or ":")[1:] for spec in PLACE.findall(template)]
 
 

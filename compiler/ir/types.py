@@ -1,4 +1,4 @@
-"""This module defines the types of values and memory: the scalar types, and the promotion of two of them.
+"""This module defines the types of values and memory, and the rule by which two operand types are promoted.
 
 A value has a scalar type. Memory has an `ArrayType`: a field and an ndarray differ for the user, not for the IR.
 """
@@ -79,7 +79,7 @@ class Scalar:
         return self.name
 
     def __call__(self, value: object) -> object:
-        """Return a Python number rounded or wrapped to this type: the meaning of `sg.f32(x)` outside a kernel."""
+        """Return a Python number rounded or wrapped to this type, like a call of `sg.f32(x)` outside a kernel."""
         # Overflow and NaN are results here, not warnings.
         with np.errstate(all="ignore"):
             return np.asarray(value).astype(self.dtype)[()].item()

@@ -1,4 +1,4 @@
-"""This module contains the verifier, which checks the rules that a kernel of a stage must keep.
+"""This module contains the verifier, which checks that a kernel obeys the rules of its stage.
 
 A pass gets valid IR and must give valid IR; the verifier checks that instead of trusting it.
 
@@ -35,7 +35,7 @@ MOST_AXES = 32
 
 @with_stack_room
 def verify(kernel: Kernel, stage: str) -> None:
-    """Check every rule of the stage.
+    """Raise VerifyError if a kernel breaks a rule of the given stage.
 
     Args:
         kernel: the kernel to check.
@@ -50,7 +50,7 @@ def verify(kernel: Kernel, stage: str) -> None:
 
 
 class _Verifier:
-    """This class walks a kernel in order of text and serves as the `Context` of the statement rules.
+    """This class visits a kernel in textual order and checks each statement; it is the `RuleContext` of the rules.
 
     Invariant: `_visible` and `_names` hold what the current statement may use; `_defined` and `_declared` hold
     everything seen so far. `frames` are the enclosing loops and scopes, innermost last; a None stands for the wall
@@ -144,7 +144,7 @@ class _Verifier:
             self.check((given.dtype, given.ndim, given.grad) == (wanted.dtype, wanted.ndim, False), rule)
 
     def _array(self, name: str, found: ArrayType) -> None:
-        """Check the type of an array parameter; one that is itself named `x.grad` is the adjoint array of `x`."""
+        """Check the type of an array parameter: its rank is in range, and only an array of reals has an adjoint."""
         self.check(found.dtype.is_real or not found.grad, f"{name} holds {found.dtype}: it has no adjoint")
         self.check(0 <= found.ndim <= MOST_AXES, f"{name} has rank {found.ndim}; at most {MOST_AXES} axes can be had")
 
@@ -176,7 +176,7 @@ class _Verifier:
 
     @contextmanager
     def _scope(self, *frames: Stmt | None, open_ended: bool = False) -> Iterator[None]:
-        """Hide what is defined inside the `with` afterwards, unless `open_ended` is true.
+        """Open a scope during the `with`; names defined inside are hidden afterwards unless `open_ended`.
 
         No name shadows another, so hiding a name deletes it.
         """
@@ -243,7 +243,7 @@ class _Verifier:
             self._define(stmt.trips)
 
     def _while(self, stmt: n.While) -> None:
-        """Check a while; its test is looked up where the values of the condition end, as they are gone in the body."""
+        """Check a while loop. Its test may use values of the condition, which its body may not use."""
         with self._scope(stmt, None):
             self._block(stmt.condition)
             self._stmt = stmt
@@ -256,10 +256,10 @@ class _Verifier:
 
 
 def _array_types(kernel: Kernel, gradients: bool) -> dict[str, ArrayType]:
-    """Return the arrays by name; a parameter that is itself named `x.grad` replaces the adjoint array of `x`."""
+    """Return the types of all arrays by name, with adjoint arrays if `gradients` is true."""
     return (_adjoints(kernel) if gradients else {}) | kernel.array_types()
 
 
 def _adjoints(kernel: Kernel) -> dict[str, ArrayType]:
-    """Return the adjoint arrays of the parameters that have one, by name."""
+    """Return the types of the parameters' adjoint arrays, by name."""
     return {f"{name}.grad": t.adjoint for name, t in kernel.array_types().items() if t.grad}

@@ -14,7 +14,7 @@ S = TypeVar("S", bound=Stmt)
 
 
 def _getter(cls: type[Stmt], role: str) -> Any:
-    """Return a function from a statement to the contents of all its fields of a role, as one flat tuple without None.
+    """Return a function from a statement to a flat tuple of all values or blocks in its fields of a role.
 
     Walks take most of the time of a compilation. The expression is therefore written out once for each class
     (`(s.result,)`, `s.args`, `(*s.indices, s.value,)`) instead of looking at the kinds of fields for each statement.
@@ -28,7 +28,7 @@ def _getter(cls: type[Stmt], role: str) -> Any:
 
 
 def _part(name: str, kind: str) -> str:
-    """Return the piece of a tuple expression that contributes one field."""
+    """Return the Python source that adds the contents of one field to a tuple expression."""
     if kind.startswith("tuple"):
         return f"*s.{name}, "
     return f"*(() if s.{name} is None else (s.{name},)), " if kind.endswith("None") else f"s.{name}, "
@@ -72,7 +72,9 @@ def walk(block: Block) -> Iterator[Stmt]:
 
 
 def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
-    """Append all statements of the block to the list and return the list; this costs a third of nested generators.
+    """Append all statements of the block, nested ones included, to the list and return the list.
+
+    This costs a third of nested generators.
 
     The function does not recurse, so a walk needs no room on Python's stack, however deep the kernel nests.
     """
@@ -123,7 +125,7 @@ def replace_fields(node: T, **new: Any) -> T:
 
 
 def kept_block(block: Block, made: Sequence[Stmt]) -> Block:
-    """Return the new statements as a block, or the old block itself if it consists of the same objects."""
+    """Return the new statements as a block, or the old block object if it consists of the same statement objects."""
     return block if len(made) == len(block) and all(map(is_, made, block)) else tuple(made)
 
 
@@ -141,7 +143,7 @@ def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
 
 
 def rename(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
-    """Return the statement with operands replaced, also inside its blocks; results stay."""
+    """Return the statement with operands replaced, also inside its blocks. Result values stay the same."""
     stmt = rename_operands(stmt, mapping)
     return map_blocks(stmt, lambda inner: rename_block(inner, mapping)) if type(stmt) in NESTED else stmt
 
@@ -161,7 +163,7 @@ def rename_operands(stmt: S, mapping: Mapping[Value, Value]) -> S:
 
 
 def rename_block(block: Block, mapping: Mapping[Value, Value]) -> Block:
-    """Apply `rename` to each statement of a block; return the same object if nothing changed."""
+    """Return the block with operands of all its statements replaced, or the same object if nothing changed."""
     return kept_block(block, [rename(s, mapping) for s in block])
 
 

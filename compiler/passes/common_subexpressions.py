@@ -1,4 +1,4 @@
-"""This pass computes only once what a kernel computes twice, by value numbering over the block structure.
+"""This pass merges repeated computations of the same value, by value numbering over the block structure.
 
     %2: f32 = mul %0, %1                  %2: f32 = mul %0, %1
     if %3 {                               if %3 {
@@ -32,13 +32,13 @@ from .simplify import COMMUTATIVE
 
 
 def _is_repeatable(cls: type[Stmt]) -> bool:
-    """Return True if statements of this class depend only on operands and on what they read, and have no effect."""
+    """Return True if a statement class computes one value from operands and memory reads, without side effects."""
     row, roles = EFFECTS[cls], [role for _, role in ROLES[cls]]
     return roles.count("result") == 1 and "block" not in roles and not (row.writes or row.observable or row.jumps)
 
 
 def _content(cls: type[Stmt]) -> Callable[[Any], Hashable]:
-    """Return a function to what distinguishes two statements of a class: all fields but result and location."""
+    """Return a function that maps a statement of this class to a key of all its fields except result and location."""
     if cls is n.Const:
         # The text distinguishes 0.0 from -0.0, which compare equal.
         return lambda stmt: repr(stmt.value)
@@ -63,7 +63,7 @@ def common_subexpressions(kernel: Kernel) -> Kernel:
 
 
 class _Merger(Rewriter):
-    """This rewriter renames each repeated value to its first occurrence."""
+    """This rewriter replaces each repeated value by its first occurrence."""
 
     ENTERED = frozenset(LOOPS)
     LEFT = frozenset(_CONTENT) | _WRITING
@@ -97,12 +97,12 @@ class _Merger(Rewriter):
         return None if first is value else self.rename(value, first)
 
     def _renew(self, places: Iterable[EffectPlace]) -> None:
-        """Start a new version of each place."""
+        """Mark each memory place as changed, so that values read from it before are not shared with later reads."""
         for place in places:
             self._versions[place] = self._versions.get(place, 0) + 1
 
     def _key(self, stmt: Stmt, value: Value) -> Hashable:
-        """Return the key under which the value of a statement is shared.
+        """Return the value-numbering key of a statement: equal keys mean equal values.
 
         The key contains the name of the type instead of the type, because a name hashes faster.
         """

@@ -54,7 +54,9 @@ def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel
 
 
 def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Value], crossing: set[str]) -> Kernel:
-    """Alternate liveness and marking until neither can find more.
+    """Return the kernel after liveness and marking were applied in turn until neither removes a statement.
+
+    Marking can find more only after liveness dropped statements, and liveness only after marking removed a read.
 
     Marking can find more only after liveness dropped statements, and liveness only after the last round changed what is
     live.
@@ -78,7 +80,7 @@ def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Va
 
 
 def _mark_kernel(kernel: Kernel, private: Collection[EffectPlace]) -> tuple[Kernel, bool]:
-    """Return the kernel with only the needed statements, and True if a statement of `FLOW` was removed."""
+    """Return the kernel with only the needed statements, and True if this removed control flow."""
     marking = NeededMarker(private)
     found = [(marking.enter(task.bounds), marking.enter(task.body)) for task in kernel.tasks]
     marking.spread([v for task in kernel.tasks for v in (*task.begin, *task.end)])
@@ -102,7 +104,7 @@ def _with_blocks(kernel: Kernel, made: list[tuple[Block, Block]]) -> Kernel:
 
 
 class _Liveness:
-    """This class computes backward liveness: live locals as a bit set, live values as a set.
+    """This class removes dead stores to locals by backward liveness analysis of one block.
 
     The effect of a block on the live locals is f(L) = A | (L - K). For a loop that leaves to `after`, the least
     solution of head = f(head | after) is therefore f(after): a first walk over the body gives the set at its end, and a
@@ -128,11 +130,11 @@ class _Liveness:
         return self._sweep(block, self._outer, (), True)[0]
 
     def _bit(self, name: str | None) -> int:
-        """Return the bit of a local, 0 for None."""
+        """Return the bit that represents a local in the live set, or 0 for None."""
         return 0 if name is None else self._bits.setdefault(name, 1 << len(self._bits))
 
     def _sweep(self, block: Block, live: int, frames: Exits, rewrite: bool) -> tuple[Block, int]:
-        """Return the block and the locals that are live before it.
+        """Return the block without dead stores, if `rewrite` is true, and the set of locals live before the block.
 
         Args:
             block: statements to walk backward.
@@ -160,13 +162,13 @@ class _Liveness:
         return kept_block(block, made), live
 
     def _is_dead(self, stmt: Stmt, live: int) -> bool:
-        """Return True for a `set` of a local that is not live, and for a statement whose results are not used."""
+        """Return True if a statement is a `set` of a local that is not live, or if none of its results is used."""
         if isinstance(stmt, n.Set):
             return not live & self._bit(stmt.var)
         return self._used.isdisjoint(RESULTS[type(stmt)](stmt))
 
     def _step(self, stmt: Stmt, live: int, frames: Exits, rewrite: bool) -> tuple[Stmt, int]:
-        """Return the statement, rewritten if asked for, and the locals that are live before it."""
+        """Return the statement, rewritten if `rewrite` is true, and the set of locals live before the statement."""
         if isinstance(stmt, SCALAR_ASSIGNMENTS):
             return stmt, live & ~self._bit(stmt.var)
         if isinstance(stmt, n.Get):
@@ -222,12 +224,12 @@ def _outer_locals(block: Block, shared: Collection[str]) -> list[str]:
 
 
 def _changed(stmt: Stmt, **new: Any) -> Stmt:
-    """Return the statement with these blocks, or the same object if they are its own."""
+    """Return the statement with these blocks in place of its own, or the same object if they are its own."""
     return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else replace_fields(stmt, **new)
 
 
 def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> tuple[Kernel, bool]:
-    """Return the marked kernel without dead stores, and True if a `get` was removed with them."""
+    """Return the kernel without dead stores to locals, and True if a read of a local was removed with them."""
     more = False
 
     def sweep(block: Block, ends: tuple[Value, ...] = ()) -> Block:
@@ -253,7 +255,7 @@ _TOUCH_LOCALS = frozenset(
 
 
 def _foreign_values(kernel: Kernel) -> set[Value]:
-    """Return the values that a task uses and another task defines."""
+    """Return the values that are defined in one task and used in another."""
     found: set[Value] = set()
     for task in kernel.tasks if len(kernel.tasks) > 1 else ():
         own = {v.id for stmt in walk_task(task) for v in RESULTS[type(stmt)](stmt)}

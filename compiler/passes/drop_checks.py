@@ -1,4 +1,4 @@
-"""Drop each `within` whose index is proved to be inside: the index takes the place of its result.
+"""Drop each index check whose index is proved to be inside, and use the index in place of its result.
 
     for %0 in 0 .. 3 {                     for %0 in 0 .. 3 {
       %2: i32 = within %0, %1              %3: u1 = cmp_eq %0, %4
@@ -22,7 +22,7 @@ from .rewrite import Rewriter
 
 
 def drop_checks(kernel: Kernel) -> Kernel:
-    """Return the kernel without the checks that are proved; the same object if no check is proved."""
+    """Return the kernel without the index checks that are proved unnecessary, or the same object if none is."""
     if not any(isinstance(stmt, n.Within) for stmt in walk_kernel(kernel)):
         return kernel
     return _CheckDropper(kernel).run()

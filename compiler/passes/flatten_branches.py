@@ -1,4 +1,4 @@
-"""This pass turns branches that nest deeper than a driver can follow into a sequence of branches with flags.
+"""This pass turns branches that nest too deep for a driver's compiler into a flat sequence of flagged branches.
 
     if a { R; if b { S }; T }    →    local p; local q; set p, a
                                       if p { R; set q, b }; if q { S }; if p { T }
@@ -51,7 +51,7 @@ def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
 
 @dataclass
 class _FlaggedStatements:
-    """A run is a sequence of statements that executes if a flag is set.
+    """A `_FlaggedStatements` is a run: a sequence of statements that executes if a boolean local, its flag, is set.
 
     Attributes:
         flag: name of a u1 local.
@@ -72,11 +72,11 @@ class _BranchFlattener(FreshNames):
         self.limit = limit
 
     def task(self, task: Task) -> Task:
-        """Return the task with its deep branches laid out."""
+        """Return the task with its deep branches flattened into flagged runs."""
         return replace(task, body=self.block(task.body, 0))
 
     def block(self, block: Block, depth: int) -> Block:
-        """Return a block that lies inside `depth` branches and loops, with its deep branches laid out."""
+        """Return a block, nested in `depth` branches and loops, with its deep branches flattened into flagged runs."""
         out: list[Stmt] = []
         for stmt in block:
             if type(stmt) not in NESTED or depth + depth_of((stmt,), self.limit)[0] <= self.limit:
@@ -89,7 +89,7 @@ class _BranchFlattener(FreshNames):
         return tuple(out)
 
     def _laid_out(self, stmt: n.If, depth: int) -> Block:
-        """Return the runs of a branch, each inside a test of its flag, after all declarations that they need."""
+        """Return a branch flattened into a sequence of runs, each under an `if` of its flag, after all declarations."""
         runs: list[_FlaggedStatements] = []
         before: list[Stmt] = []
         self._branch(stmt, before, before, runs, depth)
@@ -111,7 +111,7 @@ class _BranchFlattener(FreshNames):
     def _branch(
         self, stmt: n.If, here: list[Stmt], before: list[Stmt], runs: list[_FlaggedStatements], depth: int
     ) -> None:
-        """Emit flags that record which alternative is taken, and append the statements of both alternatives to `runs`.
+        """Emit a flag for each alternative of a branch, and append the statements of the alternatives to `runs`.
 
         Args:
             stmt: the branch.
@@ -131,7 +131,7 @@ class _BranchFlattener(FreshNames):
             self._runs(body, flag, before, runs, depth)
 
     def _runs(self, block: Block, flag: str, before: list[Stmt], runs: list[_FlaggedStatements], depth: int) -> None:
-        """Split a block at its branches and append its runs, all under the same flag."""
+        """Split a block at its branches into runs, all under the same flag, and append these runs."""
         run = _FlaggedStatements(flag, block[0].loc)
         runs.append(run)
         for stmt in block:
@@ -143,7 +143,7 @@ class _BranchFlattener(FreshNames):
             runs.append(run)
 
     def _carry(self, runs: list[_FlaggedStatements]) -> list[Stmt]:
-        """Pass values that one run defines and others read through locals, and return the declarations of these."""
+        """Pass values from the run that defines them to runs that read them through locals. Return the declarations."""
         home = {v: k for k, run in enumerate(runs) for s in run.body for v in results(s)}
         names: dict[Value, str] = {}
         for k, run in enumerate(runs):

@@ -1,4 +1,4 @@
-"""This pass computes what is known before the launch, by the scalar table of the reference.
+"""This pass evaluates operations on constants at compile time, with the scalar functions of the reference.
 
     %0: i32 = const 6                     %0: i32 = const 6
     %1: i32 = const 7                     %1: i32 = const 7
@@ -28,7 +28,7 @@ EXACT = 0.5
 
 
 def fold_constants(kernel: Kernel) -> Kernel:
-    """Return the kernel with constant operations, casts, branches and empty ranges folded.
+    """Return the kernel with constant operations, casts and branches evaluated and empty loops removed.
 
     The same object is returned if nothing can be folded.
     """
@@ -36,7 +36,7 @@ def fold_constants(kernel: Kernel) -> Kernel:
 
 
 class _Folder(Rewriter):
-    """This rewriter replaces statements with known operands by constants or by one of their blocks."""
+    """This rewriter replaces statements whose operands are constants by constants or by one of their blocks."""
 
     ENTERED = frozenset({n.If, n.For})
     LEFT = frozenset({n.Op, n.Cast, n.BitCast, n.While})
@@ -63,7 +63,7 @@ class _Folder(Rewriter):
         return None
 
     def _op(self, stmt: n.Op) -> Iterable[Stmt] | None:
-        """Return the replacement of an operation, or None if it stays."""
+        """Return the statements that replace an operation on constants, or None to keep the operation."""
         if stmt.op == "select":
             known = self.constant(stmt.args[0])
             if known is not None:
@@ -81,7 +81,7 @@ class _Folder(Rewriter):
         return None if made is None else _const(stmt, made)
 
     def _empty_range(self, stmt: n.For) -> Iterable[Stmt] | None:
-        """Return the replacement of a loop that makes no trip, or None if the loop may run."""
+        """Return the replacement of a loop that makes no trip, or None to keep a loop that may make one."""
         begin, end = self.constant(stmt.begin), self.constant(stmt.end)
         if begin is None or end is None or (begin < end if stmt.step > 0 else begin > end):
             return None

@@ -1,4 +1,4 @@
-"""This pass removes break, continue, return and scope, so that every block runs to its end.
+"""This pass replaces break, continue, return and scope by flags and branches, so that every block runs to its end.
 
     if c { A; break }; R                 →   if c { A; set brk, true } else { R }          one arm always leaves
     if c { if d { break } }; R           →   if c { if d { set brk; set skip } }; if not skip { R }
@@ -34,7 +34,7 @@ _DEEPER = frozenset({*LOOPS, n.Scope})
 
 
 def lower_exits(kernel: Kernel) -> Kernel:
-    """Lower a kernel of stage tasks to stage structured.
+    """Return a kernel of stage `tasks` lowered to stage `structured`.
 
     Raises:
         Unsupported: blocks nest too deep afterwards.
@@ -48,7 +48,7 @@ def lower_exits(kernel: Kernel) -> Kernel:
 
 @dataclass
 class _ExitFrame:
-    """A frame is a loop, a scope or a task during lowering.
+    """An `_ExitFrame` is a loop, scope or task that is being lowered, with the flags of its exits.
 
     Attributes:
         skip: name of the flag that skips the rest of the body.
@@ -80,7 +80,7 @@ class _ExitLowering(FreshNames):
     # -- tasks --------------------------------------------------------------------------------------------------
 
     def task(self, task: Task) -> Task:
-        """Return the lowered task, guarded by the returns of earlier serial tasks."""
+        """Return the lowered task. It does nothing if an earlier serial task returned from the kernel."""
         guards = tuple(self.returned)
         self.serial = not task.is_parallel
         if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
@@ -91,14 +91,14 @@ class _ExitLowering(FreshNames):
         return self._guarded(lowered, guards) if guards else lowered
 
     def _temporary(self, base: str) -> str:
-        """Return a name for a temporary that no memory of the kernel has, even if its exits were lowered before."""
+        """Return a name for a new temporary that is not used in the kernel."""
         names = (f"{base}.{k}" if k else base for k in itertools.count())
         name = next(name for name in names if name not in self.memory)
         self.memory.add(name)
         return name
 
     def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
-        """Return the task changed so that nothing of it runs if an earlier task returned."""
+        """Return the task, changed to do nothing if a temporary in `flags` says that an earlier task returned."""
         b = self.builder(task.loc)
         done = b.load(flags[0], (), u1)
         for flag in flags[1:]:
@@ -113,7 +113,7 @@ class _ExitLowering(FreshNames):
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def _framed(self, block: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the body of a frame, with its skip flag declared first if a statement reads the flag."""
+        """Return the lowered body of a loop, scope or task, with its skip flag declared at the head if it is read."""
         frame = frames[-1]
         body = self._block(block, frames)
         if frame.skip not in frame.used:
@@ -123,7 +123,7 @@ class _ExitLowering(FreshNames):
         return self.done(b) + body
 
     def _block(self, block: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the block without exits; it ends after the first statement that may leave, whose rest is nested."""
+        """Return the block without exits. Statements after one that may exit are nested in a branch at its end."""
         out: list[Stmt] = []
         for position, stmt in enumerate(block):
             rest = block[position + 1 :]
@@ -138,7 +138,7 @@ class _ExitLowering(FreshNames):
         return tuple(out)
 
     def _absorb(self, stmt: n.If, rest: Block, frames: list[_ExitFrame]) -> Stmt:
-        """Return an `if` with an arm that always leaves; the statements after it join the other arm.
+        """Move the statements after an `if` whose one arm always exits into its other arm, and return the `if`.
 
         If both arms leave, these statements can never run and are dropped.
         """
@@ -147,7 +147,7 @@ class _ExitLowering(FreshNames):
         return replace(stmt, then=self._block(then, frames), orelse=self._block(orelse, frames))
 
     def _guard(self, rest: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the rest of a block under a test that the frame's skip flag is not set."""
+        """Return the rest of a block in an `if` that runs it only while the skip flag of the frame is not set."""
         frame = frames[-1]
         frame.used.add(frame.skip)
         inner = self._block(rest, frames)
@@ -165,7 +165,7 @@ class _ExitLowering(FreshNames):
         return (map_blocks(stmt, lambda inner: self._block(inner, frames)),)
 
     def _scope(self, stmt: n.Scope, frames: list[_ExitFrame]) -> Block:
-        """Return the body of a scope as part of the enclosing block; names are unique in the kernel."""
+        """Return the lowered statements of a scope, to be placed in the enclosing block."""
         return self._framed(stmt.body, [*frames, _ExitFrame(self.name("skip"))])
 
     def _loop(self, stmt: n.For | n.While, frames: list[_ExitFrame]) -> Block:
@@ -185,7 +185,10 @@ class _ExitLowering(FreshNames):
         return (*self.done(b), replace(stmt, stop=frame.brk, **changes))  # type: ignore[arg-type]
 
     def _without_condition(self, stmt: n.While, frames: list[_ExitFrame]) -> Block:
-        """Return a while with its condition at the head of its body; runs of the old body are counted if asked for."""
+        """Return a while loop whose condition is moved to the head of its body, as statements.
+
+        Runs of the old body are counted if the loop has a trip count.
+        """
         b = self.builder(stmt.loc)
         dtype = stmt.trips.type if stmt.trips else i32
         counter = b.local(self.name("trips"), dtype) if stmt.trips else None
@@ -205,7 +208,7 @@ class _ExitLowering(FreshNames):
     # -- exits --------------------------------------------------------------------------------------------------
 
     def _exit(self, stmt: Stmt, frames: list[_ExitFrame]) -> Block:
-        """Return the statements that set all flags of an exit."""
+        """Return the statements that set all flags of a break, continue or return."""
         depth = len(frames) if isinstance(stmt, n.Return) else stmt.depth  # type: ignore[attr-defined]
         passed = frames[len(frames) - depth :]
         # `continue` starts the next trip of its target, so it leaves only the frames inside the target.
@@ -242,7 +245,7 @@ def _without_set(block: Block, var: str) -> Block:
 
 
 def _leaves(block: Block) -> bool:
-    """Return True if every way through the block ends in an exit."""
+    """Return True if every path through the block ends in a break, continue or return."""
     if not block:
         return False
     last = block[-1]
@@ -252,7 +255,7 @@ def _leaves(block: Block) -> bool:
 
 
 def _escapes(stmt: Stmt, depth: int) -> Iterator[int]:
-    """Yield, for each exit inside `stmt`, how many frames it passes beyond the `depth` frames between it and `stmt`."""
+    """Yield, for each exit inside `stmt`, how many frames it leaves beyond the `depth` frames that surround it."""
     cls = type(stmt)
     if isinstance(stmt, n.Return):
         yield 1
@@ -266,7 +269,7 @@ def _escapes(stmt: Stmt, depth: int) -> Iterator[int]:
 
 
 def _may_exit(stmt: Stmt) -> bool:
-    """Return True if control may leave the block that holds `stmt` from inside it."""
+    """Return True if a break, continue or return inside `stmt` may leave the block that contains `stmt`."""
     return type(stmt) in _MAY_EXIT and any(passed >= 1 for passed in _escapes(stmt, 0))
 
 

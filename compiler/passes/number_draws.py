@@ -1,4 +1,4 @@
-"""This pass gives every random draw the number of its task, so that it stays the same draw wherever a gradient puts it.
+"""This pass labels every random draw with the number of its task, so that a grad kernel repeats the same draws.
 
     task 2: %5 = random    →    %5 = random task 2
 

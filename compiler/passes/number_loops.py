@@ -1,4 +1,4 @@
-"""This pass gives a trip count to every loop whose reverse needs one: while loops, and for loops that may stop early.
+"""This pass adds a trip count to while loops and to for loops that may end early, for the reverse sweep.
 
     while { .. } test %1 until brk { .. }    →    while { .. } test %1 until brk trips %9: i32 { .. }
 
@@ -17,7 +17,7 @@ from ..ir.walk import NESTED, kept_block, map_blocks, next_id, walk, walk_kernel
 
 
 def number_loops(kernel: Kernel) -> Kernel:
-    """Add trip counts to a kernel of stage structured; the stage stays the same."""
+    """Return a kernel of stage `structured` with trip counts added to loops; the stage stays the same."""
     if NESTED.isdisjoint(map(type, walk_kernel(kernel))):
         return kernel
     fresh = next_id(kernel)

@@ -1,4 +1,4 @@
-"""This pass turns the elements that a parallel loop's iterations own into locals.
+"""This pass replaces own elements, array elements that only one iteration touches, by locals.
 
     y[i] = x[i]; for ..: y[i] = sin(y[i])    →    t = load y[i]; set v, ..; for ..: set v, sin v;  store y[i], v
 
@@ -35,7 +35,7 @@ Reverse mode reads it, see `ad.ordered_updates`.
 
 
 def promote_elements(kernel: Kernel) -> Kernel:
-    """Turn elements that only one iteration touches into locals; the kernel has stage `structured` before and after.
+    """Return a kernel of stage `structured` in which own elements of parallel tasks are replaced by locals.
 
     Common-subexpression elimination and version rewriting should run afterwards.
     """
@@ -54,7 +54,7 @@ def promote_elements(kernel: Kernel) -> Kernel:
 
 
 def _may_be_local(array: ArrayType) -> bool:
-    """Return True unless a local would carry on derivatives that end at the array, a real one without a gradient."""
+    """Return False if the array holds reals without a gradient, because a local would let derivatives flow through."""
     return array.grad or not array.dtype.is_real
 
 
@@ -70,7 +70,7 @@ def _touches(stmt: Stmt, array: str) -> bool:
 
 
 def _promote(task: Task, array: str, var: str, dtype: Scalar, first_id: int) -> tuple[Task, int]:
-    """Return the task with own elements of one array promoted, and the next free id.
+    """Return the task with the own elements of one array replaced by a local, and the next free value id.
 
     Args:
         task: the task.
@@ -94,7 +94,7 @@ def _accesses(task: Task, array: str) -> list[Access]:
 
 
 def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | None:
-    """Return the index tuple that all accesses share if the iteration owns it, else None."""
+    """Return the indices that all accesses have in common if they denote an own element of the iteration, else None."""
     forms = IndexForms(task)
     first, *others = [tuple(forms.form(v) for v in s.indices) for s in accesses]
     own = single_iteration(task) or is_own(first, task, forms)
@@ -102,7 +102,7 @@ def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | Non
 
 
 def _reads_nothing(body: Block, accesses: list[Access]) -> bool:
-    """Return True if promotion gains nothing: elements are only stored, or only updated with one atomic of `ONCE`."""
+    """Return True if a local saves no memory access: elements are only stored, or only updated by one atomic."""
     if all(isinstance(s, n.Store) for s in accesses):
         return True
     used = used_values(walk(body))
@@ -133,7 +133,7 @@ class _ElementPromoter:
     done: bool = False
 
     def block(self, block: Block) -> Block:
-        """Return the block with the lowest block that holds all accesses rewritten."""
+        """Return the block in which the innermost nested block that contains all accesses is rewritten."""
         touching = [k for k, s in enumerate(block) if _touches(s, self.array)]
         direct = [k for k in touching if isinstance(block[k], ACCESSES)]
         # An access that stands directly in the block makes this the lowest block that holds all accesses.
@@ -151,7 +151,7 @@ class _ElementPromoter:
         return block
 
     def _enterable(self, holder: Stmt) -> tuple[Block, ...]:
-        """Return the nested blocks that may hold all accesses: branches, and loop bodies.
+        """Return the nested blocks of a statement in which the array's accesses may be replaced by a local.
 
         A loop whose every trip writes an element of its own at most once is excluded: a local would save nothing there.
         """
@@ -165,7 +165,7 @@ class _ElementPromoter:
         return blocks(holder)
 
     def _rewrite(self, block: Block, first: int, last: int, sample: Stmt) -> Block:
-        """Return the block with its accesses replaced by those of a local, loaded before and stored afterwards.
+        """Return the block with the accesses replaced by a local, which is loaded before them and stored after them.
 
         Indices that the block defines too late must be constants, which move up. The load and the store that stand for
         all accesses get the locations of the first read and the last write.
@@ -212,7 +212,7 @@ class _ElementPromoter:
         return tuple(out)
 
     def _atomic(self, stmt: n.Atomic) -> Block:
-        """Return `old = get v; set v, op(old, value)`: no other iteration sees the element."""
+        """Return a plain read and write of the local in place of an atomic, as no other iteration sees the element."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.emit(n.Get(stmt.result, self.var, loc=stmt.loc))
@@ -222,7 +222,7 @@ class _ElementPromoter:
 
 
 class _UpdateReplacer:
-    """This class replaces atomics on private elements of one task by plain updates."""
+    """This class replaces atomics on own elements of one task by plain loads and stores."""
 
     def __init__(self, task: Task, first_id: int) -> None:
         self.task = task
@@ -233,7 +233,7 @@ class _UpdateReplacer:
         self.used = used_values(walk(task.body)) if self.private else set()
 
     def run(self) -> Task:
-        """Return the task with plain updates, or the same object if it has no such atomic."""
+        """Return the task with plain loads and stores, or the same object if it has no atomic on an own element."""
         body = self._block(self.task.body) if self.private else self.task.body
         return self.task if body is self.task.body else replace(self.task, body=body)
 

@@ -1,4 +1,4 @@
-"""This module contains the forward rewriter that passes over single statements share, and equations as its patterns.
+"""This module contains the base class of passes that rewrite single statements, and equations as rewrite patterns.
 
 A pass subclasses `Rewriter` and overrides `enter` and `leave`. Invariant: a renamed value is replaced by a value whose
 definition dominates it, so wherever the old value was visible the new one is visible too. `definitions` holds the
@@ -30,7 +30,7 @@ _READ_BY_LAWS = frozenset({n.Const, n.Op, n.Cast, n.BitCast})
 
 
 class Rewriter:
-    """A rewriter visits the statements of a kernel in order of text and replaces some of them.
+    """A `Rewriter` visits the statements of a kernel in textual order and replaces some of them.
 
     Attributes:
         ENTERED: classes of statements that `enter` of the pass looks at.
@@ -64,24 +64,24 @@ class Rewriter:
         return None
 
     def leave(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        """Return finished statements that replace a statement after its blocks were rewritten, or None to keep it."""
+        """Return the replacement of a statement whose blocks were rewritten, or None to keep the statement."""
         return None
 
     def rename(self, old: Value, new: Value) -> tuple[Stmt, ...]:
-        """Use `new`, which dominates `old`, in place of `old` from here on, and return the empty replacement."""
+        """Replace `old` by `new`, whose definition dominates it, in all later statements. Return an empty tuple."""
         # Chains of renamings are resolved at once, so one look-up suffices later.
         self.renamed[old] = self.renamed.get(new, new)
         return ()
 
     def fresh(self, dtype: Scalar) -> Value:
-        """Return a value that the kernel does not have yet."""
+        """Return a new value with an id that the kernel does not use yet."""
         if self._next_id is None:
             self._next_id = next_id(self.kernel)
         self._next_id += 1
         return Value(self._next_id - 1, dtype)
 
     def constant(self, value: Value) -> float | int | bool | None:
-        """Return the number that the value is known to be, or None."""
+        """Return the constant number that a value has, or None if it is not constant."""
         found = self.definitions.get(value)
         return found.value if isinstance(found, n.Const) else None
 
@@ -112,7 +112,7 @@ class Rewriter:
         return kept_block(block, made)
 
     def _statement(self, stmt: Stmt, made: list[Stmt]) -> None:
-        """Append the statements that replace a statement.
+        """Append a statement, or the statements that replace it, to `made`.
 
         Operands of a statement with blocks are renamed twice, because the test of a while is defined in its own first
         block.
@@ -140,7 +140,7 @@ class Rewriter:
 
 @dataclass(frozen=True)
 class NamePattern:
-    """A `NamePattern` matches any value, but the same value at every place of the name."""
+    """A `NamePattern` matches any value; a name that occurs several times matches only the same value."""
 
     text: str
 
@@ -165,7 +165,9 @@ Pattern = OperationPattern | NamePattern | ConstantPattern
 
 @dataclass(frozen=True)
 class Equation:
-    """An equation says that left = right if the kind of the type of x ('f', 'i', 'u', 'b') is one of `kinds`.
+    """An `Equation` is a rewrite rule from a left to a right pattern, valid for the type kinds in `kinds`.
+
+    The kinds are 'f', 'i', 'u' and 'b'; the type is that of x.
 
     A number on the left takes the type of the value with which it is compared (a boolean matches booleans only). A
     number on the right takes the type of the result if it stands alone, else the type of x.
@@ -184,7 +186,7 @@ class Equation:
 
 
 def equation(text: str, kinds: str) -> Equation:
-    """Return the equation that a text `left = right` describes.
+    """Return the rewrite rule that a text `left = right` describes.
 
     Args:
         text: the equation.
@@ -212,7 +214,7 @@ def _pattern(tree: ast.expr) -> Pattern:
 
 
 def match(equated: Equation, stmt: n.Op, rewriter: Rewriter) -> dict[str, Value] | None:
-    """Return the values that the names of the left side stand for in this statement, or None if it does not match."""
+    """Return the values that the names of the left pattern match in a statement, or None if it does not match."""
     found: dict[str, Value] = {}
     fits = _match(equated.left, stmt.result, stmt, rewriter, found)
     return found if fits and found["x"].type.kind in equated.kinds else None
@@ -243,7 +245,7 @@ def _match(pattern: Pattern, value: Value, made: Stmt | None, rewriter: Rewriter
 
 
 def build(equated: Equation, stmt: n.Op, found: dict[str, Value], rewriter: Rewriter) -> tuple[Stmt, ...]:
-    """Return the right side as statements that define the result of `stmt`.
+    """Return statements that compute the right pattern of an equation as the new definition of the result of `stmt`.
 
     If the right side is a single name, the result is renamed instead and no statement is needed.
 

@@ -1,4 +1,4 @@
-"""This pass replaces reads of scalar locals by the value stored last, so that a read stays only where control merges.
+"""This pass forwards stored values of scalar locals to later reads; reads stay only where control paths merge.
 
     t = get v; set v, f(t); u = mul (get v), t      →      t = get v; a = f(t); set v, a; u = mul a, t
 
@@ -25,7 +25,9 @@ Versions = dict[str, Value]
 
 
 def rewrite_versions(kernel: Kernel) -> Kernel:
-    """Rewrite a kernel of stage structured or adjoint; return the same object if it has no locals.
+    """Return a kernel with reads of locals replaced, or the same object if the kernel has no locals.
+
+    The kernel has stage structured or adjoint.
 
     The kernel must have no exits.
     """
@@ -60,7 +62,7 @@ class _VersionRewriter:
         return replace(task, bounds=bounds, begin=begin, end=end, body=self._block(task.body, {}))
 
     def _block(self, block: Block, known: Versions) -> Block:
-        """Return the rewritten block, and update `known` in place to what holds at its end."""
+        """Return the rewritten block, and update `known`, the last value of each local, to the end of the block."""
         out: list[Stmt] = []
         for stmt in block:
             cls = type(stmt)
@@ -87,7 +89,7 @@ class _VersionRewriter:
         return (stmt,)
 
     def _zero(self, stmt: n.Local, known: Versions) -> Block:
-        """Return a constant zero, which a local holds where it is declared."""
+        """Return a constant zero as a statement, the initial value of a declared local, and record it in `known`."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         known[stmt.var] = b.const(0, stmt.dtype)
@@ -95,7 +97,7 @@ class _VersionRewriter:
         return b.take()
 
     def _container(self, stmt: Stmt, known: Versions) -> Block:
-        """Return an if, for or while with rewritten blocks, and after it a `get` of each variable written inside."""
+        """Return an if or loop with rewritten blocks, followed by a `get` of each local that is written inside."""
         # A variable that is declared inside the statement is not visible after it.
         written = [v for v in sorted(self.written(stmt)) if v in known]
         loops = isinstance(stmt, LOOPS)
@@ -130,7 +132,7 @@ class _VersionRewriter:
         return b.take()
 
     def written(self, stmt: Stmt) -> frozenset[str]:
-        """Return the variables stored anywhere inside a statement.
+        """Return the locals that are written anywhere inside a statement.
 
         The result is memoized by the identity of the statement, which the memo keeps alive.
         """

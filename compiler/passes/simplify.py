@@ -1,4 +1,4 @@
-"""This pass applies algebraic laws, from left to right, until none matches.
+"""This pass applies algebraic laws as rewrite rules, until none matches.
 
     %2: i32 = const 0                     %2: i32 = const 0
     %3: i32 = add %1, %2                  // %3 is %1
@@ -160,7 +160,7 @@ def _head(pattern: Pattern) -> str | None:
 
 @cache
 def laws_for(op: str, heads: Heads) -> tuple[Equation, ...]:
-    """Return the laws that may match an operation whose operands have these heads, in order.
+    """Return the laws for an operation whose operands are defined by these kinds of statements, in order.
 
     For most statements there is no law or one.
     """
@@ -185,7 +185,7 @@ class _Simplifier(Rewriter):
         return None if made is None else [inner for one in made for inner in self._settle(one)]
 
     def _settle(self, stmt: Stmt) -> list[Stmt]:
-        """Apply laws to the statement and to their results, until none matches."""
+        """Return the statements that replace a statement after laws were applied until none matches."""
         stmt = rename_operands(stmt, self.renamed)
         made = self._once(stmt)
         if made is not None:
@@ -213,7 +213,7 @@ class _Simplifier(Rewriter):
         return self._calculated(stmt)
 
     def _calculated(self, stmt: n.Op) -> Iterable[Stmt] | None:
-        """Return the replacement of a statement by a law that computes with its constants or reads casts, or None."""
+        """Return the replacement of an operation by a law on constants or casts, or None if no such law applies."""
         if len(stmt.args) != 2:
             return None
         x, y = stmt.args
@@ -233,7 +233,7 @@ class _Simplifier(Rewriter):
         return None
 
     def _chain(self, stmt: n.Op, c: int) -> Iterable[Stmt] | None:
-        """Apply (x op b) op c = x op (b op c), modulo 2^bits."""
+        """Return the replacement of (x op b) op c by x op (b op c), for wrapping integers, or None."""
         inner = self.definitions.get(stmt.args[0])
         if not isinstance(inner, n.Op) or inner.op != stmt.op:
             return None
@@ -244,13 +244,13 @@ class _Simplifier(Rewriter):
         return self._with_constant(replace(stmt, args=inner.args), stmt.op, both)
 
     def _with_constant(self, stmt: n.Op, op: str, c: float | int) -> tuple[Stmt, ...]:
-        """Return op(first operand, c) as the definition of the result of the statement."""
+        """Return statements that define the result of `stmt` as op(its first operand, constant c)."""
         right = self.fresh(stmt.result.type)
         made = n.Const(right, normal_constant(c, right.type), loc=stmt.loc)
         return made, replace(stmt, op=op, args=(stmt.args[0], right))
 
     def _truth(self, stmt: n.Op) -> Iterable[Stmt] | None:
-        """Replace cast(b) != 0 by b, and cast(b) == 0 by not b, for a boolean b."""
+        """Return the replacement of cast(b) != 0 by b, or of cast(b) == 0 by not b, for a boolean b, or None."""
         inner = self.definitions.get(stmt.args[0])
         if not isinstance(inner, n.Cast) or not inner.arg.type.is_bool:
             return None
@@ -259,7 +259,7 @@ class _Simplifier(Rewriter):
         return (n.Op(stmt.result, "logic_not", (inner.arg,), loc=stmt.loc),)
 
     def _cast(self, stmt: n.Cast) -> Iterable[Stmt] | None:
-        """Replace cast(cast(x)) by cast(x) if the inner cast loses nothing that the outer cast keeps."""
+        """Return the replacement of cast(cast(x)) by cast(x) if the inner cast loses nothing, or None."""
         if stmt.arg.type == stmt.result.type:
             return self.rename(stmt.result, stmt.arg)
         inner = self.definitions.get(stmt.arg)
@@ -268,7 +268,7 @@ class _Simplifier(Rewriter):
         return None
 
     def _bit_cast(self, stmt: n.BitCast) -> Iterable[Stmt] | None:
-        """Replace bit_cast(bit_cast(x)) by bit_cast(x).
+        """Return the replacement of bit_cast(bit_cast(x)) by bit_cast(x), or None.
 
         A bit_cast of an integer or boolean to its own type is the operand. A real is left alone, because its bit_cast
         ends the derivative.

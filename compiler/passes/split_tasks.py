@@ -1,4 +1,4 @@
-"""This pass makes every task stand alone: what a later task uses of an earlier one goes through temporaries.
+"""This pass makes tasks independent: values of an earlier task reach later tasks in temporaries.
 
     serial { %0 = load n[] }                      serial { %0 = load n[]; store $v0[], %0 }
     bounds {} parallel %i in 0 .. %0 { .. }   →   bounds { %7 = load $v0[] } parallel %i in 0 .. %7 { .. }
@@ -26,7 +26,7 @@ PORTABLE = VALUES
 
 
 def split_tasks(kernel: Kernel) -> Kernel:
-    """Lower a kernel of stage source to stage tasks.
+    """Return a kernel of stage `source` lowered to stage `tasks`.
 
     Raises:
         Unsupported: a parallel loop overwrites a kernel-level local.
@@ -37,7 +37,7 @@ def split_tasks(kernel: Kernel) -> Kernel:
 
 
 class _Splitter:
-    """This class splits the tasks of one kernel in order.
+    """This class makes the tasks of one kernel independent of each other, in order.
 
     Attributes:
         home: for each value defined at the top level of a task, the number of the task and the defining statement.
@@ -65,7 +65,7 @@ class _Splitter:
         self.latest: dict[str, str] = {}
 
     def run(self) -> Kernel:
-        """Return the kernel with every task standing alone, or the same object if nothing crosses tasks."""
+        """Return the kernel with independent tasks, or the same object if no task uses values of another."""
         crossing = {t: self._crossing(t) for t in range(len(self.kernel.tasks))}
         if not any(values or names for values, names in crossing.values()):
             return self.kernel
@@ -88,7 +88,7 @@ class _Splitter:
         return values, {v for v in names if v in self.local_home and self.local_home[v][0] < t}
 
     def _wanted(self, crossing: dict[int, tuple[set[Value], set[str]]]) -> set[Value]:
-        """Return the values that must travel through memory, including the inputs of recomputed values."""
+        """Return the values that must be handed over in temporaries, including the inputs of values computed again."""
         found: set[Value] = set()
         pending = [v for values, _ in crossing.values() for v in values]
         while pending:
@@ -118,7 +118,7 @@ class _Splitter:
     # -- one task ---------------------------------------------------------------------------------------------
 
     def _task(self, t: int, crossing: tuple[set[Value], set[str]], wanted: set[Value]) -> Iterator[Task]:
-        """Yield the tasks that replace task t: the task, and before it a serial one if it reduces into locals."""
+        """Yield the independent form of task t, preceded by a serial task if task t reduces into locals."""
         task = self.kernel.tasks[t]
         values, names = crossing
         if task.is_parallel:
@@ -144,7 +144,7 @@ class _Splitter:
     def _prologue(
         self, values: set[Value], names: set[str], block: Block, extra: tuple[Value, ...]
     ) -> tuple[Block, dict[Value, Value], dict[str, str]]:
-        """Return the block with its crossing values recomputed or loaded, and its crossing locals declared and loaded.
+        """Return a block at whose head the values and locals of earlier tasks are loaded or computed again.
 
         Args:
             values: values of earlier tasks that the task uses.
@@ -174,7 +174,7 @@ class _Splitter:
         return b.take() + block, mapping, renamed
 
     def _local(self, name: str) -> str:
-        """Return a name for the copy of a crossing local; every name is declared once in a kernel."""
+        """Return a new name for the copy of a local that several tasks use."""
         k = 1
         while f"{name}.{k}" in self.taken:
             k += 1
@@ -182,7 +182,7 @@ class _Splitter:
         return f"{name}.{k}"
 
     def _bring(self, b: Builder, value: Value, mapping: dict[Value, Value]) -> Value:
-        """Return a copy of a value of an earlier task, recomputed or loaded by statements that are appended to `b`."""
+        """Append statements to `b` that load or recompute a value of an earlier task, and return the copy."""
         if value in mapping:
             return mapping[value]
         stmt = self.home[value][1]
@@ -197,7 +197,7 @@ class _Splitter:
         return made
 
     def _epilogue(self, t: int, body: Block, renamed: dict[str, str], wanted: set[Value]) -> Block:
-        """Return the body with stores of what later tasks need: values after their definitions, locals at the end."""
+        """Return the body with stores to temporaries added: of values after their definitions, of locals at the end."""
         out: list[Stmt] = []
         for stmt in body:
             out.append(stmt)
@@ -221,7 +221,7 @@ class _Splitter:
     # -- reductions -------------------------------------------------------------------------------------------
 
     def _reductions(self, task: Task, names: set[str]) -> Iterator[Task]:
-        """Yield a serial task that copies each reduced local into a temporary of its own, if there is any."""
+        """Yield a serial task that copies each local that `task` reduces into a temporary, if there are any."""
         reduced = sorted({s.var for s in walk(task.body) if isinstance(s, n.Set)} & names) if names else []
         if not reduced:
             return
@@ -256,7 +256,7 @@ class _Splitter:
         return replace(task, body=body)
 
     def _atomic(self, stmt: n.Set, kind: str, negated: bool, term: Value) -> Block:
-        """Return the atomic that replaces one reduction."""
+        """Return the atomic update of a temporary that replaces one reduction into a local."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.atomic(kind, self.latest[stmt.var], (), b.op("neg", term) if negated else term)

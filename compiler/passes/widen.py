@@ -1,4 +1,4 @@
-"""This pass makes the same kernel in double precision: every real value, local, temporary, array and adstack is f64.
+"""This pass converts a kernel to double precision: every real value, local, temporary, array and adstack is f64.
 
     %1: f32 = load x[%0]; %2: f32 = sin %1      →      %1: f64 = load x[%0]; %2: f64 = sin %1
 
@@ -34,7 +34,7 @@ def widen(kernel: Kernel) -> Kernel:
 
 
 def _reads_bits(stmt: n.BitCast) -> bool:
-    """Return True if a bit_cast exchanges a real and bits; a real cast to its own type only loses its derivative."""
+    """Return True if a bit cast converts between a real type and another type."""
     return stmt.arg.type != stmt.result.type and (stmt.arg.type.is_real or stmt.result.type.is_real)
 
 
@@ -60,7 +60,7 @@ def _task(task: Task) -> Task:
 
 
 def _block(block: Block, same: dict[Value, Value]) -> Block:
-    """Return the widened block; `same` maps the result of each cast that disappeared to its operand."""
+    """Return the block in double precision. `same` maps the result of each removed cast to its operand."""
     out: list[Stmt] = []
     for stmt in block:
         made = rename(_statement(stmt, same), same) if same else _statement(stmt, same)

@@ -1,1 +1,1 @@
-"""This package finds, before a launch, how deep adstacks get and which memory the launch touches."""
+"""This package determines before a launch how deep adstacks get and which array elements the launch touches."""

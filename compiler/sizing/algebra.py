@@ -1,4 +1,4 @@
-"""Construct size expressions in a simple form: sums are linear forms, and what is decided already is left out.
+"""This module constructs size expressions in simplified form: sums as linear forms, decided conditions removed.
 
 Invariant: the value of a simplified expression equals the value of the plain node in every state in which the plain
 node has a value, and the simplified expression reads no element that the plain node does not read.
@@ -28,7 +28,7 @@ Terms = dict[SizeExpr, int]
 
 
 def value_of(expr: SizeExpr) -> int | None:
-    """Return the integer that the expression always is, or None."""
+    """Return the integer that the expression has for all arguments, or None if it is not constant."""
     return int(expr.low) if expr.low == expr.high and expr.kind == "const" else None
 
 
@@ -41,7 +41,7 @@ def _times(a: Number, b: Number) -> Number:
 
 
 def linear(expr: SizeExpr) -> tuple[int, Terms]:
-    """Return the constant of an expression that is seen as a sum, and the factor of each of its terms."""
+    """Return an expression as a linear form: its constant, and its terms with their integer factors."""
     known = value_of(expr)
     if known is not None:
         return known, {}
@@ -52,7 +52,7 @@ def linear(expr: SizeExpr) -> tuple[int, Terms]:
 
 
 def from_linear(constant: int, terms: Terms) -> SizeExpr:
-    """Return the sum of a constant and of terms with factors."""
+    """Return the expression of a linear form: the sum of a constant and of terms with integer factors."""
     left = sorted(((t, f) for t, f in terms.items() if f), key=lambda tf: tf[0].key)
     if not left:
         return const(constant)
@@ -63,7 +63,7 @@ def from_linear(constant: int, terms: Terms) -> SizeExpr:
 
 
 def _ends(constant: int, terms: Iterable[tuple[SizeExpr, int]]) -> tuple[Number, Number]:
-    """Return the bounds of a sum."""
+    """Return the lower and the upper bound of a sum of a constant and terms with integer factors."""
     low: Number = constant
     high: Number = constant
     for term, factor in terms:
@@ -164,7 +164,7 @@ def minimum(*parts: SizeExpr) -> SizeExpr:
 
 
 def _extreme(kind: str, parts: Iterable[SizeExpr], beats: Callable[[SizeExpr, SizeExpr], bool]) -> SizeExpr:
-    """Return the extreme of the parts without those that never decide it.
+    """Return the maximum or minimum of the parts; parts whose bounds show that they never decide are left out.
 
     Args:
         kind: "max" or "min".
@@ -184,7 +184,7 @@ def _extreme(kind: str, parts: Iterable[SizeExpr], beats: Callable[[SizeExpr, Si
 
 
 def _beats(kind: str, beats: Callable[[SizeExpr, SizeExpr], bool], a: SizeExpr, b: SizeExpr) -> bool:
-    """Return True if b is not needed beside a."""
+    """Return True if expression b cannot change the maximum or minimum of a and b."""
     if beats(a, b):
         return True
     low, high = _difference(a, b)
@@ -228,7 +228,7 @@ def any_of(*parts: SizeExpr) -> SizeExpr:
 
 
 def _junction(kind: str, parts: Iterable[SizeExpr], decisive: SizeExpr, neutral: SizeExpr) -> SizeExpr:
-    """Return the conjunction or disjunction of the parts, which ends at a decisive part and leaves out neutral ones."""
+    """Return the simplified conjunction or disjunction: `decisive` ends it, `neutral` parts are left out."""
     kept: dict[SizeExpr, None] = {}
     for part in parts:
         for p in part.args if part.kind == kind else (part,):
@@ -276,19 +276,19 @@ def zero(x: SizeExpr) -> SizeExpr:
 
 
 def select_condition(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return the condition a where c holds, and b elsewhere."""
+    """Return the condition that equals a where c holds, and b elsewhere."""
     if c in (TRUE, FALSE) or a == b:
         return b if c == FALSE else a
     return any_of(all_of(c, a), all_of(negate(c), b))
 
 
 def compare(operation: str, a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return a comparison of reals: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
+    """Return the condition that two reals compare as `operation` says: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
     return node("compare", (a, b), (operation,), 0, 1)
 
 
 def select_value(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return a where the condition c holds, and b elsewhere."""
+    """Return the expression that equals a where the condition c holds, and b elsewhere."""
     if c in (TRUE, FALSE) or a == b:
         return b if c == FALSE else a
     if c.kind == "not":
@@ -309,7 +309,7 @@ def select_value(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def range_node(kind: str, variable: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
-    """Return a node `total` or `largest` over a range, which is not brought into closed form.
+    """Return a sum (`total`) or maximum (`largest`) of `body` over a range as a node, without closed form.
 
     Args:
         kind: "total" or "largest".
@@ -330,7 +330,7 @@ def range_node(kind: str, variable: int, begin: SizeExpr, end: SizeExpr, body: S
 
 
 def substitute(expr: SizeExpr, variable: int, by: SizeExpr) -> SizeExpr:
-    """Return the expression with `by` in place of the index of a loop, simplified again."""
+    """Return the expression with the loop index `variable` replaced by `by`, simplified again."""
     if variable not in expr.free:
         return expr
     if expr.kind == "var":
@@ -344,7 +344,7 @@ def substitute(expr: SizeExpr, variable: int, by: SizeExpr) -> SizeExpr:
 
 
 def rebuild(expr: SizeExpr, args: list[SizeExpr]) -> SizeExpr:
-    """Return the node, which is not over a range, with other arguments, simplified."""
+    """Return a node of the same kind, which is not a sum or maximum over a range, with new arguments, simplified."""
     if expr.kind == "sum":
         constant, *factors = [int(d) for d in expr.data]  # type: ignore[call-overload]
         return add(const(constant), *(scale(a, f) for a, f in zip(args, factors)))

@@ -1,4 +1,4 @@
-"""Let a counting kernel end when it counts more than memory could ever hold.
+"""This module lets a counting kernel end early when it counts more history than memory can hold.
 
     while { .. } test %1 { ..; set depth.s, %2 }
         →
@@ -31,7 +31,7 @@ ROOM = "$room"
 
 
 def limit_counting(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths: str) -> Kernel:
-    """Return the counting kernel with a parameter `$room`; the same kernel if none of its loops may be endless.
+    """Return the counting kernel with a limit parameter `$room`, or the same kernel if no loop may be endless.
 
     Args:
         kernel: The counting kernel.
@@ -47,14 +47,14 @@ def limit_counting(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths:
 
 
 def _is_long(loop: n.For | n.While) -> bool:
-    """Return True if 32 bits do not bound the number of trips of a loop, or if another loop stands inside it."""
+    """Return True if a loop may make more than 2^32 trips, or contains another loop."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
     return any(isinstance(s, LOOPS) for s in walk(loop.body))
 
 
 class _LimitChecks:
-    """Add the checks of depths to the tasks of a counting kernel."""
+    """This class adds checks of depths against a limit to the tasks of a counting kernel."""
 
     def __init__(self, slots: Mapping[str, tuple[int, int]], depths: str, first_id: int) -> None:
         self.slots = {f"depth.{stack}": found for stack, found in slots.items()}
@@ -63,7 +63,7 @@ class _LimitChecks:
         self.most: dict[str, Value] = {}
 
     def task(self, task: Task) -> Task:
-        """Return the task with checks; the same task if nothing is to be checked."""
+        """Return the task with limit checks, or the same task if it needs none."""
         mine = [name for name in self._counted(task.body)]
         if not any(isinstance(s, LOOPS) and _is_long(s) and self._counted((s,)) for s in walk(task.body)):
             return task
@@ -80,11 +80,11 @@ class _LimitChecks:
         return replace(task, body=(*b.take(), *self._plain(task.body)))
 
     def _counted(self, block: Block) -> dict[str, None]:
-        """Return the locals of depths that a block sets, each once."""
+        """Return the locals that count depths and that a block sets, each once."""
         return {s.var: None for s in walk(block) if isinstance(s, n.Set) and s.var in self.slots}
 
     def _block(self, block: Block, looks: bool) -> Block:
-        """Return a block with checks.
+        """Return the block with limit checks added.
 
         Args:
             block: The block.
@@ -104,15 +104,15 @@ class _LimitChecks:
         return tuple(out)
 
     def _looking(self, block: Block) -> Block:
-        """Return a block of a loop that may be endless."""
+        """Return the body of a loop that may be endless, with limit checks."""
         return self._block(block, True)
 
     def _plain(self, block: Block) -> Block:
-        """Return a block that no endless loop holds."""
+        """Return a block that is not inside of an endless loop, with limit checks in its inner loops only."""
         return self._block(block, False)
 
     def _look(self, name: str, depth: Value | None, loc: int) -> Block:
-        """Return the statements that end the iteration if a depth is more than there is room for."""
+        """Return statements that end the iteration if the counted depth of an adstack exceeds the limit."""
         b = Builder(self.next_id)
         b.loc = loc
         depth = depth or b.get(name, i64)

@@ -1,4 +1,4 @@
-"""Make the counting kernel, which finds how deep each adstack gets and how many iterations need one before a launch.
+"""This module makes the counting kernel, which finds the depth of each adstack and the number of rows.
 
     adstack_push s, %3      →      set c, c + 1; set m, max(m, c)
     adstack_pop s           →      set c, c - 1
@@ -45,7 +45,7 @@ def stacks(kernel: Kernel) -> list[n.StackAlloca]:
 
 
 def stack_names(kernel: Kernel) -> list[str]:
-    """Return the names of the adstacks. The k-th one has element k of `$depths`."""
+    """Return the names of all adstacks in textual order. The k-th adstack has element k of the array `$depths`."""
     return [s.stack for s in stacks(kernel)]
 
 
@@ -69,12 +69,12 @@ def count_stacks(kernel: Kernel, sliced: Kernel | None = None) -> Kernel | None:
 
 
 def count_within(kernel: Kernel, counting: Kernel) -> Kernel:
-    """Return the counting kernel with a parameter `$room` that limits what an iteration counts, see `fuel`."""
+    """Return the counting kernel with a parameter `$room` that limits the depths that an iteration may count."""
     return limit_counting(counting, _slots(kernel), DEPTHS)
 
 
 def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
-    """Return the number of each adstack that is counted, and the bytes of one slot of all adstacks that are as deep."""
+    """Return the number of each counted adstack, and the total slot size in bytes of all adstacks of equal depth."""
     numbers = {name: k for k, name in enumerate(stack_names(kernel))}
     found: dict[str, tuple[int, int]] = {}
     for task in kernel.tasks:
@@ -88,7 +88,7 @@ def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
 
 
 def count_slice(kernel: Kernel) -> Kernel | None:
-    """Return the counting kernel in which every iteration counts.
+    """Return the counting kernel before uniform tasks are reduced to one iteration, or None without adstacks.
 
     Raises:
         Unsupported: A depth depends on what an adstack holds, and an adstack has no capacity of its own.
@@ -117,7 +117,7 @@ def count_slice(kernel: Kernel) -> Kernel | None:
 
 
 def counters(kernel: Kernel) -> dict[str, tuple[str, str]]:
-    """Return the role and the adstack of each local that follows an adstack in a counting kernel.
+    """Return the role and the adstack of each local that counts the height or depth of an adstack.
 
     The role is "count" for the present height and "depth" for the greatest height.
     """
@@ -131,7 +131,7 @@ def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
 
 
 class _CountingRewriter:
-    """Replace the adstack statements of tasks by counters."""
+    """This class replaces the adstack statements of tasks by statements that count heights and depths."""
 
     def __init__(self, kernel: Kernel, declared: list[n.StackAlloca]) -> None:
         self.next_id = next_id(kernel)
@@ -141,7 +141,7 @@ class _CountingRewriter:
         self.leaders: dict[str, str] = {}
 
     def task(self, number: int, task: Task) -> Task:
-        """Return the task with counters in place of adstacks, and with the report at the end of each iteration."""
+        """Return the task with counters in place of adstacks; each iteration ends with a report of its counts."""
         own = [s.stack for s in walk(task.body) if isinstance(s, n.StackAlloca)]
         if not own:
             return task
@@ -158,7 +158,7 @@ class _CountingRewriter:
         return replace(task, body=body + self._results(number, own))
 
     def _results(self, number: int, own: list[str]) -> Block:
-        """Return the statements at the end of an iteration that report what it counted."""
+        """Return the statements at the end of an iteration that add its depths and rows to the output arrays."""
         b = Builder(self.next_id)
         zero = b.const(0, i64)
         needs: dict[int, Value] = {}
@@ -216,7 +216,7 @@ class _CountingRewriter:
 
 
 def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
-    """Return True if a push of any adstack can follow a pop or a second declaration of any adstack in one iteration."""
+    """Return True if one iteration may push to an adstack after a pop or a repeated declaration of any adstack."""
     for stmt in block:
         nest = type(stmt) in NESTED
         inside = set(map(type, walk((stmt,)))) if nest else {type(stmt)}
@@ -230,7 +230,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 
 
 def _slice(kernel: Kernel) -> Kernel:
-    """Return only what the counters need. Stores to an array go, unless the slice loads from the array."""
+    """Return the kernel reduced to the code that its counters depend on, without stores that are never loaded."""
     kept = frozenset({*OUTPUTS} | {t.name for t in kernel.temps})
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, ARRAY_WRITES)}
     while True:
@@ -246,7 +246,7 @@ def _slice(kernel: Kernel) -> Kernel:
 
 
 def _without_stores(kernel: Kernel, kept: frozenset[str]) -> Kernel:
-    """Return the kernel without stores to arrays that are not kept, and with loads in place of their atomics.
+    """Return the kernel without stores to arrays outside `kept`. Atomics on these arrays become loads.
 
     The atomics come back if the slice turns out to read their array.
     """

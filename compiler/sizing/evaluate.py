@@ -24,15 +24,15 @@ Values = Any
 
 
 class InexactSizes(Exception):
-    """This error says that the expressions do not describe the present state."""
+    """This error means that size expressions are not valid for the present arguments and array contents."""
 
 
 class TooManyPoints(Exception):
-    """This error says that there are more points to evaluate than the caller wants."""
+    """This error means that an evaluation needs more points of ranges than the caller permits."""
 
 
 class Evaluator:
-    """Evaluate expressions on the arrays and the scalar arguments of a launch.
+    """This class evaluates size expressions for the arrays and scalar arguments of a launch.
 
     Attributes:
         arrays: The arrays by name.
@@ -49,7 +49,7 @@ class Evaluator:
         self._numbers: dict[SizeExpr, int] = {}
 
     def look(self, points: int) -> None:
-        """Count points of a range that are evaluated.
+        """Subtract the number of points to be evaluated from the permitted number. Raise TooManyPoints below 0.
 
         Raises:
             TooManyPoints: There are more points than the caller wants.
@@ -71,7 +71,7 @@ class Evaluator:
         return known
 
     def at(self, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-        """Return the value of an expression at points of the loops around.
+        """Return the values of an expression at given points, the index values of the enclosing loops.
 
         Args:
             expr: The expression.
@@ -80,7 +80,7 @@ class Evaluator:
         return EVALUATE[expr.kind](self, expr, points)
 
     def all_at(self, expr: SizeExpr, points: dict[int, np.ndarray]) -> list[Values]:
-        """Return the values of the arguments of an expression."""
+        """Return the values of all arguments of an expression node at given points."""
         return [self.at(arg, points) for arg in expr.args]
 
 
@@ -90,7 +90,7 @@ def sizes(
     scalars: Mapping[str, int | float | bool],
     points: float = INFINITY,
 ) -> list[int]:
-    """Return depths, totals and rows, in this order.
+    """Return the values of the expressions of depths, totals and rows of a kernel, in this order.
 
     Args:
         sized: The expressions.
@@ -113,7 +113,7 @@ def sizes(
 
 
 def add(x: Values, y: Values) -> Values:
-    """Return the exact sum; raise Inexact if a vector cannot hold it, because vectors have 64 bits."""
+    """Return the exact sum. Raise InexactSizes if an element of a vector does not fit into 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
         return int(x) + int(y)
     _fit(x, y)
@@ -126,7 +126,7 @@ def add(x: Values, y: Values) -> Values:
 
 
 def mul(x: Values, y: Values) -> Values:
-    """Return the exact product; raise Inexact if a vector cannot hold it, because vectors have 64 bits."""
+    """Return the exact product. Raise InexactSizes if an element of a vector does not fit into 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
         return int(x) * int(y)
     _fit(x, y)
@@ -138,21 +138,21 @@ def mul(x: Values, y: Values) -> Values:
 
 
 def _fit(*values: Values) -> None:
-    """Raise Inexact if a number does not fit into 64 bits."""
+    """Raise InexactSizes if a number does not fit into 64 bits."""
     for value in values:
         if isinstance(value, int) and not INT64[0] <= value <= INT64[1]:
             raise InexactSizes
 
 
 def _saturated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the sums of numbers that are not negative, at most the largest number of 64 bits."""
+    """Return the sums of non-negative numbers, clamped to the largest 64-bit integer."""
     with np.errstate(over="ignore"):
         made = np.add(x, y)
     return np.where((made ^ x) & (made ^ y) < 0, INT64[1], made)
 
 
 def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]:
-    """Return the evaluation of a division or remainder, which raises Inexact if a divisor is 0."""
+    """Return the evaluator of a division or remainder, which raises InexactSizes if a divisor is 0."""
 
     def divide(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         x, y = self.all_at(expr, points)
@@ -164,7 +164,7 @@ def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, SizeExpr,
 
 
 def _sum(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Evaluate a sum."""
+    """Return the values of a sum node at the points."""
     constant, *factors = expr.data
     made: Values = constant
     for arg, factor in zip(expr.args, factors):
@@ -173,7 +173,7 @@ def _sum(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Valu
 
 
 def _product(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Evaluate a product."""
+    """Return the values of a product node at the points."""
     made: Values = 1
     for value in self.all_at(expr, points):
         made = mul(made, value)
@@ -181,7 +181,7 @@ def _product(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> 
 
 
 def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable[..., Values]:
-    """Return the evaluation of an extreme: `pair` joins vectors, `plain` joins numbers."""
+    """Return the evaluator of a maximum or minimum node: `pair` combines vectors, `plain` combines numbers."""
 
     def fold(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         values = self.all_at(expr, points)
@@ -198,7 +198,7 @@ def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable
 
 
 def _shape(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the extent of an array; raise Inexact if it is larger than expressions assume."""
+    """Return the extent of an array. Raise InexactSizes if it exceeds the bound that size expressions assume."""
     array, axis = expr.data
     assert isinstance(axis, int)
     extent: int = self.arrays[str(array)].shape[axis]
@@ -208,7 +208,7 @@ def _shape(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Va
 
 
 def _read(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return elements of an array; raise Inexact if an index is outside."""
+    """Return the array elements that a node reads at the points. Raise InexactSizes if an index is outside."""
     array = self.arrays[str(expr.data[0])]
     indices = self.all_at(expr, points)
     for index, extent in zip(indices, array.shape):
@@ -224,12 +224,12 @@ def _read(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the points that are chosen."""
+    """Return the points that a mask selects."""
     return {k: v[chosen] for k, v in points.items()}
 
 
 def _when(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Evaluate a choice: each side only at the points where it is chosen."""
+    """Return the values of a conditional node; each side is evaluated only at the points where it is selected."""
     condition, x, y = expr.args
     holds = self.at(condition, points)
     if not isinstance(holds, np.ndarray):
@@ -242,7 +242,7 @@ def _when(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _junction(decisive: bool) -> Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]:
-    """Return the evaluation of a conjunction or disjunction, which looks only at points that are not decided yet."""
+    """Return the evaluator of a conjunction or disjunction. It evaluates a part only at points that are undecided."""
 
     def junction(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         known: Values = not decisive
@@ -262,7 +262,7 @@ def _junction(decisive: bool) -> Callable[[Evaluator, SizeExpr, dict[int, np.nda
 
 
 def _compare(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Evaluate a comparison of reals."""
+    """Return the result of a comparison of reals at the points."""
     x, y = self.all_at(expr, points)
     with np.errstate(invalid="ignore"):
         return COMPARISONS[str(expr.data[0])](x, y)
@@ -278,7 +278,7 @@ COMPARISONS: dict[str, Callable[..., Values]] = {
 
 
 def _not(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Evaluate a negation."""
+    """Return the negation of a condition at the points."""
     value = self.at(expr.args[0], points)
     return ~value if isinstance(value, np.ndarray) else not value
 
@@ -287,7 +287,7 @@ def _not(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Valu
 
 
 def _over(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Evaluate a sum or a largest value over a range, where each point may have a range of its own."""
+    """Return the values of a sum or maximum over a range, where each point may have a different range."""
     begin, end = self.at(expr.args[0], points), self.at(expr.args[1], points)
     one = not isinstance(begin, np.ndarray) and not isinstance(end, np.ndarray)
     if one and not points:
@@ -299,7 +299,7 @@ def _over(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _over_one(self: Evaluator, expr: SizeExpr, begin: int, end: int) -> int:
-    """Evaluate one range, a chunk at a time."""
+    """Return the sum or maximum over a single range, evaluated a chunk at a time."""
     self.look(max(end - begin, 0))
     number, sums, made = variable_of(expr), expr.kind == "total", 0
     for first in range(begin, end, CHUNK):
@@ -313,7 +313,7 @@ def _over_one(self: Evaluator, expr: SizeExpr, begin: int, end: int) -> int:
 
 
 def _added(values: Values, count: int) -> int:
-    """Return the sum of the values over `count` points."""
+    """Return the sum of `count` values, given as a vector or as one number for all points."""
     if not isinstance(values, np.ndarray):
         return int(values) * count
     # NumPy adds in 64 bits, so it may add only numbers whose sum surely fits.
@@ -325,7 +325,7 @@ def _added(values: Values, count: int) -> int:
 def _over_many(
     self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray], begins: np.ndarray, counts: np.ndarray
 ) -> Values:
-    """Evaluate one range for each point: the points of all ranges form one row, which is cut into chunks.
+    """Return the sums or maxima over a separate range for each point, evaluated in chunks of all ranges together.
 
     Args:
         self: The evaluator.

@@ -1,4 +1,4 @@
-"""Represent size expressions, which give the depth of an adstack or a number of rows.
+"""This module defines size expressions: formulas for the depth of an adstack or a number of rows.
 
     sum($i in 0 .. shape(x, 0): row[$i + 1] - row[$i])
 
@@ -126,7 +126,7 @@ def node(
     low: Number = -INFINITY,
     high: Number = INFINITY,
 ) -> SizeExpr:
-    """Return a node that is not simplified. The functions of `algebra` make simpler nodes.
+    """Return a node that is not simplified; the functions of `algebra` simplify.
 
     Args:
         kind: One of the keys of KINDS.
@@ -150,7 +150,7 @@ def node(
 
 
 def _made(**fields: object) -> SizeExpr:
-    """Return an Expr without the constructor of frozen classes, which takes most of the time."""
+    """Return a SizeExpr without a call of the slow constructor of frozen dataclasses."""
     made = object.__new__(SizeExpr)
     made.__dict__.update(fields)
     return made
@@ -167,7 +167,7 @@ def _id(data: tuple[object, ...]) -> int:
 
 
 def variable_of(over: SizeExpr) -> int:
-    """Return the number of the loop of a `total`, a `largest` or a `var`."""
+    """Return the number of the loop that a node `total`, `largest` or `var` refers to."""
     return _id(over.data)
 
 
@@ -183,7 +183,7 @@ ZERO, ONE, TRUE, FALSE = const(0), const(1), const(True), const(False)
 
 
 def _bounds(dtype: Scalar) -> tuple[Number, Number]:
-    """Return the bounds of a leaf of this type."""
+    """Return the bounds that size expressions assume for an argument or element of this type."""
     if dtype.is_real:
         return -INFINITY, INFINITY
     if dtype.is_bool:
@@ -199,34 +199,34 @@ def bounds_of(dtype: Scalar) -> tuple[int, int]:
 
 
 def argument(name: str, dtype: Scalar) -> SizeExpr:
-    """Return a scalar argument."""
+    """Return a node for the value of a scalar argument."""
     return node("arg", (), (name, dtype), *_bounds(dtype))
 
 
 def shape(array: str, axis: int, dtype: Scalar = i32) -> SizeExpr:
-    """Return the extent of an array along an axis, which the kernel reads as a value of type `dtype`."""
+    """Return a node for the extent of an array along an axis, which the kernel reads as a value of type `dtype`."""
     return node("shape", (), (array, axis), 0, min(bounds_of(dtype)[1], WIDE[1]))
 
 
 def variable(number: int, low: Number, high: Number) -> SizeExpr:
-    """Return the index of the loop with this number, which lies between `low` and `high`."""
+    """Return a node for the index of the loop with this number; the index is between `low` and `high`."""
     return node("var", (), (number,), low, high)
 
 
 def read(array: str, dtype: Scalar, indices: Iterable[SizeExpr]) -> SizeExpr:
-    """Return an element of an array."""
+    """Return a node for an element of an array."""
     return node("read", tuple(indices), (array, dtype), *_bounds(dtype))
 
 
 def assume_least(expr: SizeExpr, low: Number) -> SizeExpr:
-    """Return the same expression where its value is known to be at least `low`."""
+    """Return the expression with its lower bound raised to `low`."""
     if expr.low >= low:
         return expr
     return _made(**{**expr.__dict__, "low": low, "high": max(expr.high, low)})
 
 
 def walk(expr: SizeExpr) -> Iterable[SizeExpr]:
-    """Yield every node, with the arguments of a node before the node itself."""
+    """Yield every node of an expression, arguments before the node that uses them."""
     for arg in expr.args:
         yield from walk(arg)
     yield expr

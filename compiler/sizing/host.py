@@ -1,4 +1,6 @@
-"""Write sizes that need no range as one Python function, which takes a fraction of a microsecond for each leaf.
+"""This module translates sizes without sums over ranges to one Python function, which is fast to evaluate.
+
+It takes a fraction of a microsecond for each leaf.
 
     depth = n * max(0, m - 2)   →   def sizes(arrays, scalars): return [min(a0 * max(0, a1 - 2), LARGEST), ..]
 
@@ -25,7 +27,10 @@ MOST = 3000
 
 
 def host_function(sized: KernelSizes) -> Finder | None:
-    """Return the function that gives depths, totals and rows or raises Inexact; None if a range must be evaluated."""
+    """Return a Python function that computes depths, totals and rows, or None if a range must be evaluated.
+
+    The function raises InexactSizes if the expressions are not valid for the arguments.
+    """
     expressions = sized.expressions
     if any(e.kind in OVER for x in expressions for e in walk(x)) or sum(x.size for x in expressions) > MOST:
         return None
@@ -52,7 +57,7 @@ def host_function(sized: KernelSizes) -> Finder | None:
 
 
 def _shape(array: np.ndarray, axis: int, most: int) -> int:
-    """Return the extent of an array; raise Inexact if it is larger than expressions assume."""
+    """Return the extent of an array. Raise InexactSizes if it exceeds the bound `most` that expressions assume."""
     extent: int = array.shape[axis]
     if extent > most:
         raise InexactSizes
@@ -60,7 +65,7 @@ def _shape(array: np.ndarray, axis: int, most: int) -> int:
 
 
 def _element(array: np.ndarray, *indices: int) -> int | float | bool:
-    """Return an element of an array; raise Inexact if the index is outside."""
+    """Return an element of an array. Raise InexactSizes if an index is outside."""
     for index, extent in zip(indices, array.shape):
         if not 0 <= index < extent:
             raise InexactSizes
@@ -69,36 +74,36 @@ def _element(array: np.ndarray, *indices: int) -> int | float | bool:
 
 
 def _floordiv(x: int, y: int) -> int:
-    """Return the quotient, rounded down; raise Inexact if the divisor is 0."""
+    """Return the quotient, rounded down. Raise InexactSizes if the divisor is 0."""
     if y == 0:
         raise InexactSizes
     return x // y
 
 
 def _mod(x: int, y: int) -> int:
-    """Return the remainder; raise Inexact if the divisor is 0."""
+    """Return the remainder. Raise InexactSizes if the divisor is 0."""
     if y == 0:
         raise InexactSizes
     return x % y
 
 
 def _saturated(x: SizeExpr) -> str:
-    """Return the text of an expression whose value is at most the largest number of 64 bits."""
+    """Return Python code that computes an expression, clamped to the largest 64-bit integer."""
     return _text(x) if x.high <= INT64[1] else f"min({_text(x)}, {INT64[1]})"
 
 
 def _text(x: SizeExpr) -> str:
-    """Return the Python text of an expression."""
+    """Return Python code that computes an expression."""
     return WORDS[x.kind](x, [_text(arg) for arg in x.args])
 
 
 def _real(value: object) -> str:
-    """Return the text of a constant; a real may be infinite or no number."""
+    """Return Python code for a constant; a real may be infinite or NaN."""
     return f"float('{value!r}')" if isinstance(value, float) else repr(value)
 
 
 def _sum(x: SizeExpr, args: list[str]) -> str:
-    """Return the text of a sum."""
+    """Return Python code for a sum, given the code of its arguments."""
     constant, *factors = x.data
     terms = [f"{arg}*{factor}" if factor != 1 else arg for arg, factor in zip(args, factors)]
     return f"({' + '.join([*terms, *([repr(constant)] if constant else [])])})"

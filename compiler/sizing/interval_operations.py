@@ -1,4 +1,4 @@
-"""Compute the spans of the results of operations.
+"""This module computes the symbolic interval of the result of an operation from those of its operands.
 
 Nothing is known of the result of an operation that is not listed here, above all of operations on reals.
 """
@@ -20,20 +20,20 @@ SymbolicRule = Callable[..., SymbolicInterval]
 
 
 def _shifted_left(x: SymbolicInterval, count: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a shift to the left by a known count."""
+    """Return the symbolic interval of a left shift by a known count."""
     places = None if count.exact is None else a.value_of(count.exact)
     return s.mul(x, s.constant_interval(1 << places)) if places is not None and 0 <= places < 31 else UNKNOWN
 
 
 def _shifted_right(x: SymbolicInterval, count: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of a shift to the right of a number that is not negative: both kinds of shift divide it."""
+    """Return the symbolic interval of a right shift of a non-negative number, which is a division."""
     places = None if count.exact is None else a.value_of(count.exact)
     sound = x.exact is not None and x.exact.low >= 0 and places is not None and 0 <= places < 31
     return s.floordiv(x, s.constant_interval(1 << (places or 0))) if sound else UNKNOWN
 
 
 def _magnitude(x: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of an absolute value."""
+    """Return the symbolic interval of an absolute value."""
     return s.apply_operation((x,), lambda e: a.maximum(e, a.scale(e, -1)))
 
 
@@ -159,7 +159,7 @@ def operation(stmt: n.Op, args: tuple[SymbolicInterval, ...], around: PointConte
 
 
 def cast(x: SymbolicInterval, source: Scalar, target: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the span of a conversion. A real keeps its span if the new type holds all numbers of the old type.
+    """Return the symbolic interval of a conversion. Reals keep theirs if the new type holds all old numbers.
 
     Args:
         x: The span of the operand.
@@ -178,7 +178,7 @@ def cast(x: SymbolicInterval, source: Scalar, target: Scalar, around: PointConte
 
 
 def constant(stmt: n.Const) -> SymbolicInterval:
-    """Return the span of a constant."""
+    """Return the symbolic interval of a constant, which contains one number."""
     if stmt.result.type.is_bool:
         return s.exact_interval(TRUE if stmt.value else FALSE)
     return s.exact_interval(const(stmt.value))

@@ -47,7 +47,7 @@ def _mod(a: Interval, b: Interval) -> Interval:
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:
-    """Return the interval of a quotient by a positive divisor."""
+    """Return the interval of a floor division by a positive divisor."""
     return _products(a, b, lambda x, y: x // y) if b[0] > 0 else ALL
 
 
@@ -76,7 +76,7 @@ def _bit_xor(a: Interval, b: Interval) -> Interval:
 
 
 def _shift(a: Interval, b: Interval, op: Callable[[int, int], int]) -> Interval:
-    """Return the interval of a shift of numbers that are not negative by a known count.
+    """Return the interval of a shift `op` of non-negative numbers by a known count.
 
     The count must be below the width of every type.
     """
@@ -135,7 +135,7 @@ class Intervals:
             self.known[index] = (self.of(begin)[0], self.of(end)[1] - 1)
 
     def of(self, value: Value) -> Interval:
-        """Return the interval of an integer value. A value that may wrap around is taken as unknown."""
+        """Return the interval of an integer value. A value that may overflow has an unbounded interval."""
         pending = [] if value in self.known else [value]
         # Operands come first, without recursion: a chain of sums may be longer than the stack of the interpreter.
         while pending:
@@ -150,7 +150,7 @@ class Intervals:
 
     @staticmethod
     def _within(value: Value, found: Interval) -> Interval:
-        """Return ALL in place of an interval that leaves the type, because a result that wraps may be any number."""
+        """Return the interval, or ALL if it exceeds the range of the type, because the value may then have wrapped."""
         if not value.type.is_int or is_empty(found) or found == ALL:
             return found
         low, high = (-(2 ** (value.type.bits - 1)), 2 ** (value.type.bits - 1) - 1)
@@ -159,7 +159,7 @@ class Intervals:
         return found if low <= found[0] and found[1] <= high else ALL
 
     def _find(self, value: Value) -> Interval:
-        """Return the interval of a value whose operands are known."""
+        """Return the interval of a value, computed from the known intervals of the operands."""
         stmt = self.made.get(value)
         if not value.type.is_int:
             return ALL

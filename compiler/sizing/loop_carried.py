@@ -1,4 +1,4 @@
-"""Find what locals hold that one iteration of a loop leaves for the next.
+"""This module finds the values that locals pass from one iteration of a loop to the next, as size expressions.
 
     v = v + e      →   before iteration i: v0 + sum(begin .. i: e)      after the loop: v0 + sum(begin .. end: e)
     v = e          →   before iteration i: e of i - 1, v0 in the first  after the loop: e of end - 1, v0 if it is empty
@@ -31,7 +31,7 @@ SYMBOL = 1 << 40
 
 @dataclass(frozen=True)
 class CarriedStep:
-    """Describe what an iteration does to a local.
+    """A `CarriedStep` describes how an iteration changes a local: it adds an amount or assigns a new value.
 
     Attributes:
         grows: True if the local grows by `value`; False if it becomes `value`.
@@ -45,7 +45,7 @@ class CarriedStep:
 def walk_loop_body(
     r: SizeRecognizer, stmt: n.For, loop: LoopRange, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval], Checks]:
-    """Walk the body of a loop. Afterwards the locals of the recognizer hold what the loop leaves.
+    """Analyze the body of a loop and return its effect on adstacks. Set locals to their values after the loop.
 
     Args:
         r: The recognizer.
@@ -78,7 +78,7 @@ def walk_loop_body(
 def _walk(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval]]:
-    """Walk the body once and return its flows and peaks. The loops around are restored."""
+    """Analyze a loop body once. Return its adstack flows and peaks. Restore the recognizer's loop context."""
     around, bounds = r.state.around, dict(r.state.bounds)
     enter()
     found = r.block(stmt.body)
@@ -89,7 +89,7 @@ def _walk(
 def _steps(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None], before: dict[str, SymbolicInterval], names: list[str]
 ) -> dict[str, CarriedStep]:
-    """Return the steps of locals, found by a walk in which each local holds a symbol at the start."""
+    """Return how an iteration changes each local, found by an analysis in which locals start as symbols."""
     symbols = {name: variable(SYMBOL + r.symbol(), *_bounds(r.dtypes[name])) for name in names}
     r.state.locals = {**before, **{name: s.exact_interval(symbol) for name, symbol in symbols.items()}}
     _walk(r, stmt, enter)
@@ -103,7 +103,7 @@ def _bounds(dtype: Scalar) -> tuple[int, int]:
 
 
 def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
-    """Return the step from a symbol to what a local holds after an iteration; None if it needs other symbols."""
+    """Return how an iteration changes a local, given its final value in terms of the initial `symbol`, or None."""
     if after is None or after.is_condition or after.is_real:
         return None
     growth = _growth(after, symbol)
@@ -121,7 +121,7 @@ def _growth(after: SizeExpr, symbol: int) -> SizeExpr | None:
 
 
 def _start(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -> SymbolicInterval:
-    """Return what a local holds at the start of an iteration."""
+    """Return the symbolic interval of a local's value at the start of an iteration."""
     if step is None or first.exact is None or loop.number is None:
         return UNKNOWN
     begin, end = loop.begin.exact, loop.end.exact
@@ -134,7 +134,7 @@ def _start(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -
 
 
 def _sum(loop: LoopRange, begin: SizeExpr, end: SizeExpr, value: SizeExpr) -> SizeExpr:
-    """Return the sum over the iterations before `end`, by an index of its own."""
+    """Return the sum of a value over the iterations before `end`, with a new loop index."""
     assert loop.number is not None
     own = variable(loop.number + SYMBOL // 2, begin.low, max(end.high - 1, begin.low))
     body = a.substitute(value, loop.number, own)
@@ -142,7 +142,7 @@ def _sum(loop: LoopRange, begin: SizeExpr, end: SizeExpr, value: SizeExpr) -> Si
 
 
 def _after(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -> SymbolicInterval:
-    """Return what a local holds after the loop."""
+    """Return the symbolic interval of a local's value after the loop."""
     begin, end = loop.begin.exact, loop.end.exact
     if step is None or first.exact is None or begin is None or end is None or loop.number is None:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Compute sums and largest values over a range, in closed form where the body allows it.
+"""This module computes sums and maxima of expressions over a range, in closed form where possible.
 
     sum($i in b .. e: k*$i + r)            →  k*(sum of b .. e - 1) + r*(e - b)
     max($i in b .. e: k*$i + r)            →  max(k*b + r, k*(e - 1) + r)
@@ -48,7 +48,7 @@ def range_length(begin: SizeExpr, end: SizeExpr, around: Bounds) -> SizeExpr:
 
 
 def least(expr: SizeExpr, around: Bounds) -> float:
-    """Return a lower bound of a linear form, from the ends of the loops whose indices are in it, innermost first."""
+    """Return a lower bound of a linear form, found by inserting the ends of the loop ranges, innermost loop first."""
     best = expr.low
     while expr.free:
         number = max(expr.free)
@@ -63,7 +63,7 @@ def least(expr: SizeExpr, around: Bounds) -> float:
 
 
 def split_linear(expr: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | None:
-    """Return (k, r) with expr = k*index + r, both free of the index; None if the expression has another form."""
+    """Return (k, r) with expr = k*index + r, both independent of the index, or None if expr is not linear."""
     if number not in expr.free:
         return ZERO, expr
     constant, terms = linear(expr)
@@ -84,7 +84,7 @@ def split_linear(expr: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | Non
 
 
 def _slope(term: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | None:
-    """Return (k, r) for one term."""
+    """Return (k, r) with term = k*index + r for one term of a linear form, or None if it is not linear."""
     if term.kind == "var":
         return ONE, ZERO
     if term.kind != "product":
@@ -102,7 +102,7 @@ def _slope(term: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | None:
 
 
 class ClosedForms:
-    """Bring ranges of one index into closed form.
+    """This class finds closed forms of sums and maxima of expressions over the range of one index.
 
     Attributes:
         kind: "total" or "largest".
@@ -116,7 +116,7 @@ class ClosedForms:
         self.around = around
 
     def close(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
-        """Return the value over begin .. end."""
+        """Return the sum or maximum of the body over begin .. end, in closed form if there is a small one."""
         plain = range_node(self.kind, self.number, begin, end, body)
         if plain.args == () or plain.size > MOST:
             return plain
@@ -124,7 +124,7 @@ class ClosedForms:
         return plain if closed is None or closed.size > MOST else assume_least(closed, plain.low)
 
     def _closed(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form; None if there is none."""
+        """Return the closed form of a sum or maximum over a range, or None if there is none."""
         if self.number not in body.free:
             return self._constant(begin, end, body)
         if body.kind == "when":
@@ -165,7 +165,7 @@ class ClosedForms:
         return self._nonempty(begin, end, product) if product.reads else product
 
     def _extreme(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for an extreme, as a choice between its first argument and the others."""
+        """Return the closed form for a body max(...) or min(...), rewritten as a choice between its arguments."""
         if body.kind == "max" and self.kind == "largest":
             return maximum(*(self.close(begin, end, part) for part in body.args))
         make = maximum if body.kind == "max" else minimum
@@ -174,7 +174,7 @@ class ClosedForms:
         return self._choice(begin, end, positive(ahead), first, rest)
 
     def _product(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a product, with the factors that do not depend on the index taken out."""
+        """Return the closed form for a product, with factors independent of the index taken out, or None."""
         outside = [f for f in body.args if self.number not in f.free]
         if not outside or self.kind == "largest" and any(f.low < 0 for f in outside):
             return None
@@ -187,7 +187,7 @@ class ClosedForms:
         return self._nonempty(begin, end, made) if any(f.reads for f in outside) else made
 
     def _terms(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a sum: the terms that have one, each by itself, and all others together."""
+        """Return the closed form for a sum: terms with a closed form one by one, the others in one remaining range."""
         if self.kind == "largest":
             return None
         constant, terms = linear(body)
@@ -206,7 +206,7 @@ class ClosedForms:
     # -- choices --------------------------------------------------------------------------------------------
 
     def _choice(self, begin: SizeExpr, end: SizeExpr, c: SizeExpr, x: SizeExpr, y: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a choice: the range is cut where the condition changes."""
+        """Return the closed form for a conditional body: the range is split where the condition changes, or None."""
         if self.number not in c.free:
             made = select_value(c, self.close(begin, end, x), self.close(begin, end, y))
             return self._nonempty(begin, end, made) if c.reads else made
@@ -231,7 +231,7 @@ class ClosedForms:
 def _pieces(
     kind: str, slope: int, rest: SizeExpr, begin: SizeExpr, end: SizeExpr, x: SizeExpr, y: SizeExpr
 ) -> list[tuple[SizeExpr, SizeExpr, SizeExpr]] | None:
-    """Return the pieces into which a condition cuts a range, as (begin, end, value) each.
+    """Return the pieces (begin, end, value) into which a condition splits a range, or None if there is no split.
 
     Args:
         kind: "positive" for the condition 0 < slope * index + rest, "zero" for its equality with 0.
@@ -258,7 +258,7 @@ def _pieces(
 
 
 def range_sum(number: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr, around: Bounds) -> SizeExpr:
-    """Return the sum of the body over begin .. end of an index.
+    """Return the sum of the body over the index range begin .. end.
 
     Args:
         number: Number of the index.
@@ -271,7 +271,7 @@ def range_sum(number: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr, aroun
 
 
 def range_maximum(number: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr, around: Bounds) -> SizeExpr:
-    """Return the largest value of the body over begin .. end of an index, at least 0.
+    """Return the maximum of the body, at least 0, over the index range begin .. end.
 
     Args:
         number: Number of the index.

@@ -1,4 +1,4 @@
-"""Find the size expressions of a kernel by a walk over the slice of the kernel that counts its adstacks.
+"""This module derives the size expressions of a kernel by abstract interpretation of its counting kernel.
 
 Values, locals and temporaries are followed as spans. A push adds 1 to the flow of its adstack, a loop sums the flow
 over its range, and a condition chooses between flows. A local that changes from one iteration of a loop to the next is
@@ -38,7 +38,7 @@ Peaks = dict[str, SymbolicInterval]
 
 @dataclass
 class PointState:
-    """Represent what is known at a point of a task.
+    """A `PointState` holds what the analysis knows at a point of a task: intervals of values and locals, and loops.
 
     Attributes:
         values: Spans of the values.
@@ -54,7 +54,7 @@ class PointState:
 
 
 class SizeRecognizer:
-    """Walk the tasks of one slice in order.
+    """This class interprets the tasks of one counting kernel in order, with symbolic intervals for values.
 
     Attributes:
         kernel: The slice.
@@ -83,14 +83,14 @@ class SizeRecognizer:
         self.fresh = 0
 
     def symbol(self) -> int:
-        """Return a number that no other symbol has."""
+        """Return a new number that identifies a symbol or loop index."""
         self.fresh += 1
         return self.fresh
 
     # -- tasks ----------------------------------------------------------------------------------------------
 
     def task(self, task: Task) -> tuple[list[LoopRange], Peaks]:
-        """Return the axes of a task, and how high its adstacks get in an iteration."""
+        """Return the index ranges of a task, and the greatest height of each adstack in an iteration."""
         kept = dict(self.state.locals)
         self.block(task.bounds)
         axes = [self._range(b, e) for b, e in zip(self.spans(task.begin), self.spans(task.end))]
@@ -110,13 +110,13 @@ class SizeRecognizer:
         return axes, peaks
 
     def _forget_temps(self, task: Task) -> None:
-        """Record that a temporary which a parallel task writes is unknown."""
+        """Mark each temporary that a parallel task writes as unknown."""
         for stmt in walk(task.body):
             if isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN
 
     def _range(self, begin: SymbolicInterval, end: SymbolicInterval, early: bool = False) -> LoopRange:
-        """Return the loop over begin .. end."""
+        """Return the `LoopRange` of a loop over begin .. end; `early` says that the loop may end early."""
         known = begin.exact is not None and end.exact is not None
         if known:
             assert begin.exact is not None and end.exact is not None
@@ -130,7 +130,7 @@ class SizeRecognizer:
         return LoopRange(number, begin, end, length, early, dict(self.state.bounds))
 
     def enter(self, index: Value, loop: LoopRange, step: int = 1, first: SymbolicInterval = UNKNOWN) -> None:
-        """Enter a loop.
+        """Record the index and range of a loop as the context of the statements inside.
 
         Args:
             index: The index of the loop.
@@ -154,7 +154,7 @@ class SizeRecognizer:
     # -- blocks ---------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Flows, Peaks]:
-        """Walk a block. Return the flows of adstacks from outside and the peaks of those that the block declares."""
+        """Analyze a block. Return the flows of outer adstacks and the peaks of adstacks that the block declares."""
         flows, peaks, own = Flows(), Peaks(), set[str]()
         for stmt in block:
             if isinstance(stmt, n.Set) and stmt.var in self.counters:
@@ -172,7 +172,7 @@ class SizeRecognizer:
         return flows, peaks
 
     def _count(self, local: str, value: Value, flows: Flows, own: set[str]) -> None:
-        """Follow a set of a local that counts.
+        """Add a write of a counter local, which is a push, a pop or a declaration of an adstack, to `flows`.
 
         A height is set to 0 where the adstack is declared, and to a maximum with 0 at a pop. At a push the depth is
         set, and the height only if something depends on it.
@@ -188,7 +188,7 @@ class SizeRecognizer:
             flows[stack] = f.sequential_flow(flows.get(stack, f.STILL), f.POP)
 
     def _plain(self, stmt: Stmt) -> None:
-        """Follow a statement that neither counts nor holds blocks."""
+        """Record the effect of a statement that has no blocks and sets no counter on known values and locals."""
         values, locals_ = self.state.values, self.state.locals
         if isinstance(stmt, n.Set):
             locals_[stmt.var] = self.span(stmt.value)
@@ -205,7 +205,7 @@ class SizeRecognizer:
             values[RESULTS[type(stmt)](stmt)[0]] = found if _size(found) <= MOST else UNKNOWN
 
     def assigned(self, block: Block) -> dict[str, None]:
-        """Return the locals that a block sets, and those of the temporaries that it writes."""
+        """Return the locals that a block sets, and the locals that represent temporaries that it writes."""
         found: dict[str, None] = {}
         for stmt in walk(block):
             if isinstance(stmt, n.Set):
@@ -215,22 +215,22 @@ class SizeRecognizer:
         return found
 
     def gets(self, block: Block) -> set[str]:
-        """Return the locals that a block reads, and those of the temporaries that it reads."""
+        """Return the locals that a block reads, and the locals that represent temporaries that it reads."""
         gets = {t.var for t in walk(block) if isinstance(t, n.Get)}
         return gets | {self.temps[t.array] for t in walk(block) if isinstance(t, n.Load) and t.array in self.temps}
 
     # -- values ---------------------------------------------------------------------------------------------
 
     def span(self, value: Value) -> SymbolicInterval:
-        """Return what is known of a value."""
+        """Return the symbolic interval of a value, UNKNOWN if nothing is known of it."""
         return self.state.values.get(value, UNKNOWN)
 
     def spans(self, values: tuple[Value, ...]) -> tuple[SymbolicInterval, ...]:
-        """Return what is known of each value."""
+        """Return the symbolic interval of each value."""
         return tuple([self.span(v) for v in values])
 
     def load(self, stmt: n.Load) -> SymbolicInterval:
-        """Return the span of an element, which is known if nothing is stored to the array and the indices are known."""
+        """Return the symbolic interval of a loaded element. It is unknown if the kernel writes the array."""
         if stmt.array in self.temps:
             return self.state.locals[self.temps[stmt.array]]
         indices = self.spans(stmt.indices)
@@ -242,14 +242,14 @@ class SizeRecognizer:
         return s.leaf_interval(read(stmt.array, dtype, known), dtype, self.state.around).given(checks)
 
     def argument(self, stmt: n.Arg) -> SymbolicInterval:
-        """Return the span of a scalar argument."""
+        """Return the symbolic interval of a scalar argument."""
         dtype = self.scalars[stmt.name]
         return s.leaf_interval(argument(stmt.name, dtype), dtype, self.state.around)
 
     # -- control --------------------------------------------------------------------------------------------
 
     def branch(self, stmt: n.If) -> tuple[Flows, Peaks]:
-        """Walk both blocks of a branch, each where its condition holds."""
+        """Analyze both blocks of a branch. Return the combined flows and peaks."""
         condition = self.span(stmt.cond)
         c, before, around = condition.exact, self.state.locals, self.state.around
         sides, found = [], []
@@ -269,7 +269,7 @@ class SizeRecognizer:
         return flows, peaks
 
     def loop(self, stmt: n.For) -> tuple[Flows, Peaks]:
-        """Walk a loop over a range. The loop may end early."""
+        """Analyze a for loop, which may end early. Return its flows and peaks."""
         begin, end = self.spans((stmt.begin, stmt.end))
         early = stmt.stop is not None
         loop = self._range(begin, end, early) if stmt.step == 1 else self._stepped(stmt, begin, end)
@@ -282,14 +282,14 @@ class SizeRecognizer:
         return made, {k: loop.over(ranges.range_maximum, high) for k, high in peaks.items()}
 
     def _stepped(self, stmt: n.For, begin: SymbolicInterval, end: SymbolicInterval) -> LoopRange:
-        """Return the loop over the numbers of the iterations, of which there are ceil((end - begin)/step)."""
+        """Return the range of trip numbers of a loop with a step, 0 .. ceil((end - begin)/step)."""
         distance = s.sub(end, begin) if stmt.step > 0 else s.sub(begin, end)
         step = abs(stmt.step)
         count = s.floordiv(s.add(distance, s.constant_interval(step - 1)), s.constant_interval(step))
         return self._range(s.NOTHING, s.maximum(s.NOTHING, count), stmt.stop is not None)
 
     def repeat(self, stmt: n.While) -> tuple[Flows, Peaks]:
-        """Walk a while loop. Its number of trips is not known."""
+        """Analyze a while loop, whose trip count is unknown. Return its flows and peaks."""
         unknown = LoopRange(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
         names = self.assigned(stmt.condition + stmt.body)
         # A trip finds what an earlier trip has left, so nothing that the loop sets is known.
@@ -310,17 +310,17 @@ class SizeRecognizer:
 
 
 def _zero(dtype: Scalar) -> SymbolicInterval:
-    """Return the span of the zero of a type."""
+    """Return the symbolic interval of the zero of a type."""
     return s.constant_interval(0.0 if dtype.is_real else False if dtype.is_bool else 0)
 
 
 def _merge(condition: SymbolicInterval, x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the span of the values that a local may hold after a branch."""
+    """Return the symbolic interval of a local after a branch, given its intervals at the ends of both blocks."""
     return x if x is y else s.select_interval(condition, x, y)
 
 
 def _size(span: SymbolicInterval) -> int:
-    """Return the number of nodes of a span."""
+    """Return the number of expression nodes of a symbolic interval."""
     return sum(e.size for e in (span.low, span.high) if e is not None)
 
 

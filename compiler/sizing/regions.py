@@ -1,4 +1,4 @@
-"""Find which elements of which arrays a launch may read or write, as boxes, from its arguments and shapes alone.
+"""This module finds boxes of array elements that a launch may read or write, from arguments and shapes alone.
 
 A program that steps through time (step t reads x[t] and writes x[t + 1]) is seen to touch different elements in
 different launches.
@@ -21,7 +21,7 @@ Box = tuple[slice, ...]
 
 @dataclass(frozen=True)
 class ArrayAccess:
-    """Represent one statement that touches an array.
+    """An `ArrayAccess` describes one statement that reads or writes an array element.
 
     Attributes:
         task: Number of the task.
@@ -35,7 +35,7 @@ class ArrayAccess:
 
 
 class AccessRegions:
-    """Find the boxes of the reads and of the writes of a kernel. Results are remembered by arguments and shapes."""
+    """This class finds and caches the boxes of array elements that a kernel reads and writes."""
 
     LIMIT = 4096
     """Number of results after which all are forgotten."""
@@ -47,7 +47,7 @@ class AccessRegions:
         self._found: dict[object, dict[str, list[Box]]] = {}
 
     def _accesses(self, kinds: tuple[type, ...]) -> list[ArrayAccess]:
-        """Return the statements of these kinds."""
+        """Return the accesses to arrays by statements of these classes."""
         return [
             ArrayAccess(t, s.array, s.indices)  # type: ignore[attr-defined]
             for t, task in enumerate(self.kernel.tasks)
@@ -80,7 +80,7 @@ class AccessRegions:
         scalars: Mapping[str, Number],
         shapes: Mapping[str, tuple[int, ...]],
     ) -> dict[str, list[Box]]:
-        """Return the boxes of these accesses, found anew or remembered."""
+        """Return the boxes that these accesses may touch, from the cache or evaluated anew."""
         key = (kind, tuple(scalars.items()), tuple(shapes.items()))
         found = self._found.get(key)
         if found is None:
@@ -92,7 +92,7 @@ class AccessRegions:
     def _evaluate(
         self, accesses: list[ArrayAccess], scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]
     ) -> dict[str, list[Box]]:
-        """Return the boxes of these accesses, found anew."""
+        """Return the boxes that these accesses may touch, evaluated for the given arguments and shapes."""
         intervals = [Intervals(task, scalars, shapes) for task in self.kernel.tasks]
         found: dict[str, list[Box]] = {}
         for access in accesses:

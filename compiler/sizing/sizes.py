@@ -24,7 +24,7 @@ from .symbolic_intervals import NOTHING, IntervalCheck, PointContext, SymbolicIn
 
 @dataclass(frozen=True)
 class KernelSizes:
-    """Represent all sizes of a kernel as expressions.
+    """A `KernelSizes` holds expressions for all depths, totals and rows of a kernel, and limits for their validity.
 
     Attributes:
         depths: For each adstack in order of text, its depth in the deepest iteration.
@@ -40,13 +40,13 @@ class KernelSizes:
 
     @property
     def expressions(self) -> tuple[SizeExpr, ...]:
-        """Return all expressions, limits first."""
+        """Return all expressions: those of the limits, then of depths, totals and rows."""
         return (*(x for x, _ in self.limits), *self.depths, *self.totals, *self.rows)
 
 
 @dataclass(frozen=True)
 class DepthEstimate:
-    """Represent what is known of the depth of one adstack.
+    """A `DepthEstimate` holds the depth of one adstack, or an upper bound, as an expression.
 
     Attributes:
         stack: Name of the adstack.
@@ -61,7 +61,7 @@ class DepthEstimate:
 
 @dataclass(frozen=True)
 class _SizeIntervals:
-    """Represent the spans of all sizes of a kernel, with the same parts as `KernelSizes`."""
+    """A `_SizeIntervals` holds symbolic intervals of all depths, totals and rows of a kernel."""
 
     depths: dict[str, SymbolicInterval]
     totals: dict[str, SymbolicInterval]
@@ -69,7 +69,7 @@ class _SizeIntervals:
 
 
 def recognize_sizes(kernel: Kernel, sliced: Kernel | None = None) -> KernelSizes | None:
-    """Return the sizes of a kernel with adstacks; None unless all of them are exact.
+    """Return expressions for the sizes of a kernel with adstacks, or None unless all of them are exact.
 
     Args:
         kernel: A kernel of stage adjoint.
@@ -89,13 +89,13 @@ def recognize_sizes(kernel: Kernel, sliced: Kernel | None = None) -> KernelSizes
 
 
 def _ends_early(sliced: Kernel, locals_: Mapping[str, object]) -> bool:
-    """Return True if something is pushed in a loop whose end depends on what its body finds."""
+    """Return True if a while loop, or a for loop that may end early, contains a push."""
     loops = (t for t in walk_kernel(sliced) if isinstance(t, While) or isinstance(t, For) and t.stop is not None)
     return any(isinstance(t, Set) and t.var in locals_ for loop in loops for t in walk((loop,)))
 
 
 def estimate(kernel: Kernel) -> list[DepthEstimate]:
-    """Return what is known of the depth of each adstack, in order of text."""
+    """Return the depth of each adstack or an upper bound, in textual order."""
     found = _find(kernel, None)
     if found is None:
         return []
@@ -103,7 +103,7 @@ def estimate(kernel: Kernel) -> list[DepthEstimate]:
 
 
 def _find(kernel: Kernel, sliced: Kernel | None) -> _SizeIntervals | None:
-    """Return the spans of all sizes; None if the kernel has no adstacks that need counting."""
+    """Return symbolic intervals of all sizes, or None if the kernel has no adstacks that need counting."""
     sliced = sliced if sliced is not None else count_slice(kernel)
     if sliced is None:
         return None
@@ -127,14 +127,14 @@ def _find(kernel: Kernel, sliced: Kernel | None) -> _SizeIntervals | None:
 
 
 def _over(axes: Iterable[LoopRange], make: object, span: SymbolicInterval) -> SymbolicInterval:
-    """Return the sum or the largest value of a span over all axes of a task."""
+    """Return the sum or maximum of a symbolic interval over all axes of a task, as `make` says."""
     for axis in reversed(list(axes)):
         span = axis.over(make, span)  # type: ignore[arg-type]
     return span
 
 
 def _rows(axes: list[LoopRange], peaks: list[SymbolicInterval]) -> SymbolicInterval:
-    """Return the number of iterations in which one of the adstacks is not empty."""
+    """Return the symbolic interval of the number of iterations that fill at least one slot of one of the adstacks."""
     if not peaks:
         return NOTHING
     needs = s.apply_operation(tuple(peaks), lambda *p: a.select_value(a.any_of(*map(a.positive, p)), ONE, ZERO))
@@ -142,7 +142,7 @@ def _rows(axes: list[LoopRange], peaks: list[SymbolicInterval]) -> SymbolicInter
 
 
 def _limits(checks: Iterable[IntervalCheck]) -> tuple[tuple[SizeExpr, int], ...]:
-    """Return the checks as expressions that must not exceed a number, outer checks first.
+    """Return the checks as pairs (expression, number that it must not exceed), outer checks first.
 
     Checks that always hold are left out.
     """
@@ -156,18 +156,18 @@ def _limits(checks: Iterable[IntervalCheck]) -> tuple[tuple[SizeExpr, int], ...]
 
 
 def _limit(found: dict[SizeExpr, int], value: SizeExpr, most: int) -> None:
-    """Add the limit of an expression to `found`, unless the expression never exceeds it."""
+    """Record in `found` that an expression must not exceed `most`, unless its bounds show that it never does."""
     if value.high > most:
         found[value] = min(most, found.get(value, most))
 
 
 def _depth(around: PointContext | None) -> int:
-    """Return the number of loops and conditions around."""
+    """Return the number of loops and conditions that enclose a point."""
     return 0 if around is None else 1 + _depth(around.outer)
 
 
 def _everywhere(value: SizeExpr, around: PointContext | None) -> SizeExpr:
-    """Return the largest value, at least 0, at all points that the loops and conditions around lead to."""
+    """Return the maximum of an expression, at least 0, over all points of the enclosing loops and conditions."""
     bounds = {}
     step = around
     while step is not None:

@@ -1,4 +1,4 @@
-"""Represent what a piece of a task does to an adstack: how much it grows, how high it gets meanwhile, how far it falls.
+"""This module describes how a piece of code changes the height of an adstack: net growth, highest and lowest point.
 
     one piece after another     net = a.net + b.net      rise = max(a.rise, a.net + b.rise)
     a loop whose body pushes    net = rise = sum(i in begin .. end: body.net)
@@ -21,7 +21,7 @@ from .symbolic_intervals import NOTHING, UNKNOWN, SymbolicInterval
 
 @dataclass(frozen=True)
 class StackFlow:
-    """Represent the effect of a piece of a task on the height of one adstack.
+    """A `StackFlow` describes how a piece of a task changes the height of one adstack.
 
     Attributes:
         net: The growth from the start to the end.
@@ -52,7 +52,7 @@ POP = StackFlow(s.constant_interval(-1), NOTHING, ONE)
 
 
 def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
-    """Return the flow of two pieces that run one after the other."""
+    """Return the combined flow of two pieces of code that run one after the other."""
     if x is STILL or y is STILL:
         return y if x is STILL else x
     net = s.add(x.net, y.net)
@@ -64,7 +64,7 @@ def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
 
 
 def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
-    """Return the flow of one of two pieces: of x if the condition holds, and else of y."""
+    """Return the combined flow of two alternatives: x if the condition holds, else y."""
     net = s.select_interval(condition, x.net, y.net)
     if x.only_pushes and y is STILL or y.only_pushes and x is STILL or x.only_pushes and y.only_pushes:
         return StackFlow(net, net)
@@ -73,7 +73,7 @@ def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> S
 
 @dataclass(frozen=True)
 class LoopRange:
-    """Represent the range of a loop.
+    """A `LoopRange` is the index range of a loop with its length and the ranges of enclosing loops.
 
     Attributes:
         number: Number of the index; None if the range is not known.
@@ -94,7 +94,7 @@ class LoopRange:
     def over(
         self, make: Callable[[int, SizeExpr, SizeExpr, SizeExpr, Bounds], SizeExpr], x: SymbolicInterval
     ) -> SymbolicInterval:
-        """Return the sum or the largest value over the loop of x, which is at least 0.
+        """Return the sum or maximum over the loop, as `make` says, of a value x that is at least 0.
 
         Args:
             make: `ranges.total` or `ranges.largest`.
@@ -114,7 +114,7 @@ class LoopRange:
     def _at_most(
         self, make: Callable[[int, SizeExpr, SizeExpr, SizeExpr, Bounds], SizeExpr], x: SymbolicInterval
     ) -> SymbolicInterval:
-        """Return the sum or largest value where the range is not known, though its length may have an upper bound."""
+        """Return an upper bound of the sum or maximum over a loop whose range is unknown."""
         if x.exact == ZERO:
             return x
         if make is ranges.range_maximum:
@@ -128,7 +128,7 @@ class LoopRange:
 
 
 def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
-    """Return the flow of a loop over a piece."""
+    """Return the flow of a loop, given the flow of its body."""
     if body is STILL:
         return STILL
     if body.only_pushes:
@@ -146,7 +146,7 @@ def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
 
 
 def peak(flow: StackFlow) -> SymbolicInterval:
-    """Return how high an adstack gets that is empty at first.
+    """Return the greatest height of an adstack that is empty before the flow.
 
     A pop of an empty adstack leaves it empty. Then nothing is known of what follows, unless no pop can meet an empty
     adstack.
@@ -157,5 +157,5 @@ def peak(flow: StackFlow) -> SymbolicInterval:
 
 
 def higher_peak(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the larger of two peaks."""
+    """Return the symbolic interval of the larger of two greatest heights."""
     return s.apply_operation((x, y), a.maximum, True, True)

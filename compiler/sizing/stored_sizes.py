@@ -1,4 +1,4 @@
-"""Write size expressions as lists of plain values, to be stored with a kernel.
+"""This module encodes size expressions as lists of plain values, so that a kernel can be stored with them.
 
     row = [kind, data, positions of the arguments, low, high]
 
@@ -21,7 +21,7 @@ NodeRows = list[list[Any]]
 
 
 def to_rows(expressions: Sequence[SizeExpr]) -> tuple[NodeRows, list[int]]:
-    """Return the rows of some expressions, and the position of each of these expressions."""
+    """Return the nodes of expressions as rows of plain values, and the row number of each expression."""
     rows: NodeRows = []
     known: dict[tuple[SizeExpr, Number, Number], int] = {}
 
@@ -54,12 +54,12 @@ def from_rows(rows: NodeRows) -> list[SizeExpr]:
 
 
 def _end(end: Number) -> Number | None:
-    """Return a bound, or None if it is not known."""
+    """Return a bound, or None if it is infinite or NaN."""
     return None if abs(end) == INFINITY or end != end else end
 
 
 def _number(datum: object) -> object:
-    """Return a real as its text, which JSON stores exactly, also if it is no number. Return other data unchanged."""
+    """Return a real in an exact encoding for JSON, which also holds NaN. Return other data unchanged."""
     return {"real": repr(datum)} if isinstance(datum, float) else datum
 
 
@@ -78,7 +78,7 @@ def sized_to_rows(sized: KernelSizes) -> dict[str, Any]:
 
 
 def sized_from_rows(kept: dict[str, Any]) -> KernelSizes:
-    """Return the sizes that `sized_to_rows` was given.
+    """Return the sizes that were encoded by `sized_to_rows`.
 
     Raises:
         ValueError: `sized_to_rows` does not make these values.
@@ -93,7 +93,7 @@ def sized_from_rows(kept: dict[str, Any]) -> KernelSizes:
 
 @dataclass(frozen=True)
 class StoredSizes:
-    """Represent the sizes of a kernel as text, from which expressions are made when they are needed.
+    """A `StoredSizes` holds the sizes of a kernel as JSON text, which is decoded on demand.
 
     Attributes:
         text: The sizes as JSON.
@@ -102,10 +102,10 @@ class StoredSizes:
     text: str
 
     def sized(self) -> KernelSizes:
-        """Return the expressions."""
+        """Return the sizes as expressions, decoded from the text."""
         return sized_from_rows(json.loads(self.text))
 
 
 def store_sizes(sized: KernelSizes | None) -> StoredSizes | None:
-    """Return the sizes in the form in which a kernel stores them; None for None."""
+    """Return the sizes encoded as JSON text for storage with a kernel, or None for None."""
     return None if sized is None else StoredSizes(json.dumps(sized_to_rows(sized), separators=(",", ":")))

@@ -1,4 +1,4 @@
-"""Represent what is known of a value before a launch: an interval of two size expressions, and what must hold for it.
+"""This module defines symbolic intervals: bounds of a value as two size expressions, valid under checks.
 
 A span is exact if both ends are one expression. Sums, differences and products of spans are spans that hold the result
 for all operands, so a bound stays a bound if a value is subtracted, negative or unknown. A *check* says that the
@@ -17,7 +17,7 @@ from .expressions import INT64, ONE, SAFE, WIDE, ZERO, SizeExpr, bounds_of, cons
 
 @dataclass(frozen=True)
 class PointContext:
-    """Represent a loop around a point, or a condition that holds there, and what is around that.
+    """A `PointContext` is a loop or condition that encloses a point of a task, linked to the next outer one.
 
     Attributes:
         outer: What is around the loop or condition; None if there is nothing.
@@ -34,7 +34,7 @@ class PointContext:
 
 @dataclass(frozen=True)
 class IntervalCheck:
-    """Represent the claim low <= value <= high, at all points that the loops and conditions around lead to.
+    """An `IntervalCheck` is the condition low <= value <= high at all points of the enclosing loops and conditions.
 
     Attributes:
         value: The value.
@@ -56,7 +56,7 @@ NONE: Checks = frozenset()
 
 @dataclass(frozen=True)
 class SymbolicInterval:
-    """Represent what is known of a value: the interval low .. high of two size expressions.
+    """A `SymbolicInterval` bounds a value by two size expressions, under checks that must hold.
 
     Attributes:
         low: The lower end; None if it is not known.
@@ -70,11 +70,11 @@ class SymbolicInterval:
 
     @property
     def exact(self) -> SizeExpr | None:
-        """Return the value itself if it is known, and else None."""
+        """Return the expression of the value if both ends of the interval are the same, else None."""
         return self.low if self.low is not None and self.low is self.high else None
 
     def given(self, checks: Checks) -> SymbolicInterval:
-        """Return the interval, which now holds only if these checks hold as well."""
+        """Return the interval with these checks added to the conditions for its validity."""
         return self if checks <= self.checks else SymbolicInterval(self.low, self.high, self.checks | checks)
 
 
@@ -83,7 +83,7 @@ UNKNOWN = SymbolicInterval()
 
 
 def exact_interval(value: SizeExpr, checks: Checks = NONE) -> SymbolicInterval:
-    """Return the interval of a value that is known."""
+    """Return the interval that contains only the value of one expression."""
     return SymbolicInterval(value, value, checks)
 
 
@@ -94,7 +94,7 @@ NOTHING = exact_interval(ZERO)
 def apply_operation(
     spans: tuple[SymbolicInterval, ...], make: Callable[..., SizeExpr], *rest: bool
 ) -> SymbolicInterval:
-    """Return the interval of the result of an operation on intervals.
+    """Return the interval of an operation's result, given the intervals of its operands.
 
     Args:
         spans: The spans of the operands.
@@ -141,19 +141,19 @@ def mul(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def minimum(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of the lesser of two values, which is at most either, even if the other is unknown."""
+    """Return the interval of the minimum of two values; its upper end is known even if one value is unknown."""
     found = apply_operation((x, y), a.minimum, True, True)
     return found if found.high is not None else SymbolicInterval(found.low, x.high or y.high, found.checks)
 
 
 def maximum(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of the larger of two values, which is at least either, even if the other is unknown."""
+    """Return the interval of the maximum of two values; its lower end is known even if one value is unknown."""
     found = apply_operation((x, y), a.maximum, True, True)
     return found if found.low is not None else SymbolicInterval(x.low or y.low, found.high, found.checks)
 
 
 def floordiv(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of a quotient, which grows with x if the divisor is known to be positive."""
+    """Return the interval of a floor division. Bounds of x give bounds of the quotient if the divisor is positive."""
     divisor = y.exact
     if divisor is not None and divisor.low > 0:
         return apply_operation((x,), lambda e: a.floordiv(e, divisor), True).given(y.checks)
@@ -161,7 +161,7 @@ def floordiv(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def mod(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of a remainder, which lies between 0 and a positive divisor."""
+    """Return the interval of a remainder, which is between 0 and the divisor if the divisor is positive."""
     found = apply_operation((x, y), a.mod)
     if found.exact is None and y.low is not None and y.low.low > 0 and y.high is not None:
         return SymbolicInterval(ZERO, a.sub(y.high, ONE), found.checks)
@@ -169,7 +169,7 @@ def mod(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def union(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of a value that is either of two values."""
+    """Return the smallest interval that contains both intervals."""
     if x.exact is not None and x.exact == y.exact:
         return x.given(y.checks)
     low = None if x.low is None or y.low is None else a.minimum(x.low, y.low)
@@ -178,7 +178,7 @@ def union(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
 
 
 def select_interval(condition: SymbolicInterval, x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of x where the condition holds, and of y elsewhere."""
+    """Return the interval of a selection: that of x where the condition holds, and of y elsewhere."""
     c = condition.exact
     if c is None:
         return union(x, y).given(condition.checks)
@@ -199,7 +199,7 @@ def select_interval(condition: SymbolicInterval, x: SymbolicInterval, y: Symboli
 
 
 def checked_interval(span: SymbolicInterval, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the interval of a result of this type, under the check that it did not wrap, unless this is certain.
+    """Return the interval of an operation's result, with the check that the result does not overflow its type.
 
     Args:
         span: The interval of the result in whole numbers.
@@ -226,7 +226,7 @@ def _fit(
     make: Callable[[Checks], SymbolicInterval],
     checks: Checks,
 ) -> SymbolicInterval:
-    """Return the interval that `make` makes of the check that a value fits its type.
+    """Return the interval made by `make` with the check that a value fits its type, if this is not certain.
 
     There is no check if the value always fits.
     """
@@ -242,7 +242,7 @@ def _fit(
 
 
 def leaf_interval(value: SizeExpr, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the interval of an element or argument, under the check that a number of 64 bits lies in WIDE."""
+    """Return the interval of an element or argument, with the check that a 64-bit number is within the bounds WIDE."""
     if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
         return exact_interval(
@@ -252,5 +252,5 @@ def leaf_interval(value: SizeExpr, dtype: Scalar, around: PointContext | None) -
 
 
 def constant_interval(value: int | float | bool) -> SymbolicInterval:
-    """Return the interval of a constant."""
+    """Return the interval that contains only a constant."""
     return exact_interval(const(value))

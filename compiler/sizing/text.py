@@ -36,7 +36,7 @@ def print_size(x: SizeExpr, names: dict[int, str] | None = None) -> str:
 
 
 def _operand(x: SizeExpr, names: dict[int, str]) -> str:
-    """Return the text of an operand, in parentheses if the operand does not hold together by itself."""
+    """Return the text of an operand, in parentheses if operator precedence requires them."""
     text = print_size(x, names)
     return f"({text})" if x.kind in _LOOSE else text
 
@@ -46,22 +46,22 @@ _LOOSE = {"sum", "product", "floordiv", "mod", "positive", "zero", "compare", "n
 
 
 def _name(number: int) -> str:
-    """Return the name of an index at this depth of nesting."""
+    """Return the printed name of the loop index at a depth of nesting, such as `$i`."""
     return f"${NAMES[number]}" if number < len(NAMES) else f"${NAMES[-1]}{number}"
 
 
 def _call(word: str) -> Callable[[SizeExpr, dict[int, str]], str]:
-    """Return the printer of a kind that is written as a call."""
+    """Return a printer for nodes that are written as a call of `word`."""
     return lambda x, names: f"{word}({', '.join(print_size(arg, names) for arg in x.args)})"
 
 
 def _between(word: str) -> Callable[[SizeExpr, dict[int, str]], str]:
-    """Return the printer of a kind that is written with a word between its arguments."""
+    """Return a printer for nodes that are written with the operator `word` between their arguments."""
     return lambda x, names: f" {word} ".join(_operand(arg, names) for arg in x.args)
 
 
 def _over(x: SizeExpr, names: dict[int, str]) -> str:
-    """Return the text of a node over a range."""
+    """Return the text of a sum or maximum over a range."""
     own = _name(len(names))
     begin, end = (print_size(arg, names) for arg in x.args[:2])
     body = print_size(x.args[2], {**names, variable_of(x): own})
@@ -69,7 +69,7 @@ def _over(x: SizeExpr, names: dict[int, str]) -> str:
 
 
 def _signed(constant: int, terms: a.Terms, names: dict[int, str]) -> str:
-    """Return the text of a sum, with what is added before what is subtracted."""
+    """Return the text of a sum, with positive terms before negative terms."""
     text = ""
     for term, factor in sorted(terms.items(), key=lambda tf: tf[1] < 0):
         word = _operand(term, names) if abs(factor) == 1 else f"{abs(factor)}*{_operand(term, names)}"
@@ -120,7 +120,7 @@ assert PRINT.keys() == KINDS.keys()
 
 
 def parse_size(text: str, kernel: Kernel) -> SizeExpr:
-    """Return the expression that a text stands for.
+    """Return the expression that a text describes.
 
     Args:
         text: The text.
@@ -136,7 +136,7 @@ def parse_size(text: str, kernel: Kernel) -> SizeExpr:
 
 
 class _SizeExprParser(Lexer):
-    """Parse one text by recursive descent."""
+    """This recursive-descent parser reads one size expression."""
 
     def __init__(self, text: str, kernel: Kernel) -> None:
         super().__init__(text, UNNAMED, _LANGUAGE)
@@ -147,7 +147,7 @@ class _SizeExprParser(Lexer):
     # -- levels ---------------------------------------------------------------------------------------------
 
     def condition(self) -> SizeExpr:
-        """Parse not, comparisons, and, or. Parentheses are needed wherever these are mixed."""
+        """Parse a condition with not, and, or and comparisons, which must be parenthesized where they are mixed."""
         if self.accept("not"):
             return self.node("not", self.primary())
         found = self.compared()
@@ -200,7 +200,7 @@ class _SizeExprParser(Lexer):
         return self.named(self.next("name", "an operand"))
 
     def named(self, word: str) -> SizeExpr:
-        """Parse what begins with a name: an index, an element, a call, a constant or an argument."""
+        """Parse an expression that begins with a name: an index, an element, a call, a constant or an argument."""
         if word in self.names:
             return self.names[word]
         if self.accept("["):
@@ -214,7 +214,7 @@ class _SizeExprParser(Lexer):
         return argument(word, self.scalars[word])
 
     def read(self, array: str) -> SizeExpr:
-        """Parse the indices of an element."""
+        """Parse the indices of an array element and return the element's node."""
         if array not in self.arrays:
             raise self.fail(f"the kernel has no array {array!r}", back=2)
         indices: list[SizeExpr] = []
@@ -226,7 +226,7 @@ class _SizeExprParser(Lexer):
         return read(array, self.arrays[array].dtype, indices)
 
     def call(self, word: str) -> SizeExpr:
-        """Parse the arguments of a call."""
+        """Parse the arguments of a call and return its node."""
         if word == "shape":
             array = self.next("name", "an array")
             self.expect(",")
@@ -257,7 +257,7 @@ class _SizeExprParser(Lexer):
         return a.range_node(kind, number, begin, end, body)
 
     def node(self, kind: str, *args: SizeExpr) -> SizeExpr:
-        """Return the node of a connective."""
+        """Return the node of a conjunction or disjunction of the arguments."""
         return _JOINED[kind](*args)
 
 
@@ -266,7 +266,7 @@ _JOINED: dict[str, Callable[..., SizeExpr]] = {"not": a.negate, "and": a.all_of,
 
 
 def numbered(x: SizeExpr, names: dict[int, int] | None = None) -> SizeExpr:
-    """Return the expression with indices numbered in order of nesting, as the parser numbers them."""
+    """Return the expression with loop indices renumbered by depth of nesting, as the parser numbers them."""
     names = names or {}
     if x.kind == "var":
         return variable(names.get(variable_of(x), variable_of(x)), x.low, x.high)

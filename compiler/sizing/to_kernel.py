@@ -1,4 +1,4 @@
-"""Write size expressions as an ordinary kernel: one serial task that fills the arrays of the counting kernel.
+"""This module translates size expressions to a kernel of one serial task that computes all sizes.
 
     total(i in b .. e: x)   →   for i in b .. e { set sum, sum + x }
 
@@ -26,7 +26,7 @@ INEXACT = "$inexact"
 
 
 def size_kernel(kernel: Kernel, sized: KernelSizes) -> Kernel:
-    """Return the kernel that evaluates the sizes of another kernel.
+    """Return a kernel that evaluates the size expressions of another kernel and stores the results.
 
     It takes the arguments that the expressions need, and the arrays OUTPUTS and INEXACT.
     """
@@ -40,7 +40,7 @@ def size_kernel(kernel: Kernel, sized: KernelSizes) -> Kernel:
 
 @dataclass
 class _Scope:
-    """Represent the size expressions that a block of statements has already computed.
+    """A `_Scope` maps the size expressions that a block of statements has computed to their values.
 
     Attributes:
         made: The value of each expression.
@@ -50,7 +50,7 @@ class _Scope:
 
 
 class _SizeExprEmitter:
-    """Emit the statements that evaluate expressions."""
+    """This class emits the statements that evaluate size expressions."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.b = Builder()
@@ -59,7 +59,7 @@ class _SizeExprEmitter:
         self.names = 0
 
     def run(self, sized: KernelSizes) -> None:
-        """Emit the whole body. Limits that need no loop decide if anything else is evaluated."""
+        """Emit the whole body. Sizes are evaluated only if no limit that needs no loop is exceeded."""
         b = self.b
         b.local("inexact", u1)
         plain = [(x, m) for x, m in sized.limits if not any(e.kind in OVER for e in walk(x))]
@@ -69,12 +69,12 @@ class _SizeExprEmitter:
         b.store(INEXACT, (b.const(0, i64),), b.cast(b.get("inexact", u1), i64))
 
     def _limits(self, limits: list[tuple[SizeExpr, int]]) -> None:
-        """Emit a comparison of each expression with its limit; the sizes are invalid if one exceeds its limit."""
+        """Emit a comparison of each expression with its limit. If one exceeds its limit, mark the sizes as invalid."""
         for x, most in limits:
             self.flag(self.b.op("cmp_gt", self.value(x), self.b.const(most, i64)))
 
     def _sizes(self, sized: KernelSizes, limits: list[tuple[SizeExpr, int]]) -> None:
-        """Emit the limits that need loops, and the stores of all sizes."""
+        """Emit the comparisons with limits that need loops, and the stores of all sizes."""
         found = (sized.depths, sized.totals, sized.rows)
         self.prepare([*(x for x, _ in limits), *(x for xs in found for x in xs)])
         self._limits(limits)
@@ -85,7 +85,7 @@ class _SizeExprEmitter:
     # -- statements -----------------------------------------------------------------------------------------
 
     def _block(self, make: Callable[[], None]) -> list[Stmt]:
-        """Return the statements that `make` emits, in a scope of their own."""
+        """Return the block of statements that `make` emits, whose values are not reused outside."""
         self.scopes.append(_Scope())
         with self.b.block() as body:
             make()
@@ -93,7 +93,7 @@ class _SizeExprEmitter:
         return body
 
     def flag(self, wrong: Value) -> None:
-        """Emit the note that the expressions do not describe the state if `wrong` is true."""
+        """Emit code that marks the sizes as invalid if `wrong` is true."""
         self.b.set("inexact", self.b.op("logical_or", self.b.get("inexact", u1), wrong))
 
     def local(self, dtype: Scalar) -> str:
@@ -102,7 +102,7 @@ class _SizeExprEmitter:
         return self.b.local(f"v{self.names}", dtype)
 
     def branch(self, condition: Value, dtype: Scalar, then: Callable[[], Value], other: Callable[[], Value]) -> Value:
-        """Return the value of one of two pieces of code, of which only one runs."""
+        """Emit a branch whose alternatives compute a value each, and return the resulting value."""
         name = self.local(dtype)
         blocks = [self._block(lambda make=make: self.b.set(name, make())) for make in (then, other)]  # type: ignore[misc]
         self.b.if_(condition, *blocks)
@@ -111,7 +111,7 @@ class _SizeExprEmitter:
     # -- values ---------------------------------------------------------------------------------------------
 
     def value(self, x: SizeExpr) -> Value:
-        """Return the value of an expression, emitted here unless a block around has it."""
+        """Return the value of an expression. Emit code for it unless an enclosing block has computed it already."""
         for scope in self.scopes:
             if x in scope.made:
                 return scope.made[x]
@@ -122,7 +122,7 @@ class _SizeExprEmitter:
         return made
 
     def prepare(self, expressions: Iterable[SizeExpr]) -> None:
-        """Emit the ranges that these expressions need in any case, with one loop for all that are alike."""
+        """Emit the sums and maxima that expressions always need, with one loop for all that have the same range."""
         alike: dict[tuple[int, SizeExpr, SizeExpr], list[SizeExpr]] = {}
         for x in expressions:
             for over in _needed(x):
@@ -135,7 +135,7 @@ class _SizeExprEmitter:
                 self.loop(group)
 
     def loop(self, overs: list[SizeExpr]) -> None:
-        """Emit one loop for ranges with the same ends."""
+        """Emit one loop that computes several sums or maxima over the same range."""
         first = overs[0]
         begin, end = self.value(first.args[0]), self.value(first.args[1])
         names = [self.local(i64) for _ in overs]
@@ -154,7 +154,7 @@ class _SizeExprEmitter:
             self.scopes[-1].made[x] = self.b.get(name, i64)
 
     def _joined(self, over: SizeExpr, known: Value, made: Value) -> Value:
-        """Return the value of a range with one more point; a sum of numbers that are not negative saturates."""
+        """Return the sum or maximum over a range extended by one value. A sum of non-negative numbers saturates."""
         b = self.b
         if over.kind == "largest":
             return b.op("max", known, made)
@@ -166,7 +166,7 @@ class _SizeExprEmitter:
     # -- arithmetic -----------------------------------------------------------------------------------------
 
     def add(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """Return the sum. The expressions do not describe the state if the sum leaves 64 bits.
+        """Emit a sum and return its value. The emitted code marks the sizes as invalid if the sum overflows 64 bits.
 
         Args:
             x: The first operand.
@@ -180,7 +180,7 @@ class _SizeExprEmitter:
         return made
 
     def mul(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """Return the product. The expressions do not describe the state if the product leaves 64 bits.
+        """Emit a product and return its value. The emitted code marks the sizes as invalid if it overflows 64 bits.
 
         Args:
             x: The first operand.
@@ -195,14 +195,14 @@ class _SizeExprEmitter:
         return b.op("mul", x, y)
 
     def _wrapped(self, x: Value, y: Value, total: Value) -> Value:
-        """Return the condition that a sum has left 64 bits: its sign differs from the signs of both operands."""
+        """Return the condition that a sum overflowed 64 bits: its sign differs from the signs of both operands."""
         b = self.b
         changed = b.op("bit_and", b.op("bit_xor", x, total), b.op("bit_xor", y, total))
         return b.op("cmp_lt", changed, b.const(0, i64))
 
 
 def _needed(x: SizeExpr) -> Iterable[SizeExpr]:
-    """Yield the ranges that are evaluated whatever conditions say, and that need no index of another range."""
+    """Yield the sums and maxima over ranges that are evaluated under no condition and need no outer index."""
     if x.kind in OVER:
         for arg in x.args[:2]:
             yield from _needed(arg)
@@ -213,7 +213,7 @@ def _needed(x: SizeExpr) -> Iterable[SizeExpr]:
 
 
 def _is_plain(x: SizeExpr) -> bool:
-    """Return True if evaluating the expression has no effect: no element, no range, no divisor that may be 0."""
+    """Return True if an expression may be evaluated speculatively: it has no load, loop or division by 0."""
     divides = x.kind in ("floordiv", "mod") and x.args[1].low <= 0 <= x.args[1].high
     return x.kind not in OVER and x.kind != "read" and not divides and all(map(_is_plain, x.args))
 
@@ -229,7 +229,7 @@ def _const(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _typed(m: _SizeExprEmitter, value: Value) -> Value:
-    """Return a value as i64, f64 or u1."""
+    """Return a value converted to i64 or f64, or unchanged if it is a boolean."""
     return value if value.type.is_bool else m.b.cast(value, f64 if value.type.is_real else i64)
 
 
@@ -241,7 +241,7 @@ def _arg(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _shape(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit the read of an extent, with the note that it is larger than expressions assume."""
+    """Emit a read of an extent, and code that marks the sizes as invalid if it exceeds the assumed bound."""
     array, axis = x.data
     assert isinstance(axis, int)
     extent = m.b.shape(str(array), axis, i64)
@@ -295,7 +295,7 @@ def _product(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _divided(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a division or remainder; a divisor of 0 is replaced by 1, with the note that the state is not described."""
+    """Emit a division or remainder. If the divisor is 0, it is replaced by 1 and the sizes are marked as invalid."""
     dividend, divisor = m.value(x.args[0]), m.value(x.args[1])
     if x.args[1].low <= 0 <= x.args[1].high:
         none = m.b.op("cmp_eq", divisor, m.b.const(0, i64))
@@ -305,7 +305,7 @@ def _divided(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _folded(operation: str) -> Callable[[_SizeExprEmitter, SizeExpr], Value]:
-    """Return the maker of an extreme."""
+    """Return the function that emits a maximum or minimum, as `operation` says."""
 
     def fold(m: _SizeExprEmitter, x: SizeExpr) -> Value:
         made = m.value(x.args[0])
@@ -317,7 +317,7 @@ def _folded(operation: str) -> Callable[[_SizeExprEmitter, SizeExpr], Value]:
 
 
 def _when(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a choice: a `select` where both sides are plain, and else a branch."""
+    """Emit a conditional value: a `select` if both sides may be evaluated speculatively, else a branch."""
     condition, a, b = x.args
     if _is_plain(a) and _is_plain(b):
         return m.b.op("select", m.value(condition), m.value(a), m.value(b))
@@ -325,7 +325,7 @@ def _when(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _junction(operation: str, decisive: bool) -> Callable[[_SizeExprEmitter, SizeExpr], Value]:
-    """Return the maker of a conjunction or disjunction, which evaluates a part with effects only if it decides."""
+    """Return the function that emits a conjunction or disjunction with short-circuit evaluation."""
 
     def junction(m: _SizeExprEmitter, x: SizeExpr) -> Value:
         made = m.value(x.args[0])

@@ -1,4 +1,4 @@
-"""Reduce tasks of a counting kernel whose iterations all count the same, so that one iteration counts for all.
+"""This module reduces uniform tasks of a counting kernel, whose iterations all count the same, to one iteration.
 
     parallel %2 in %0 .. %1 { ..; atomic max $depths[k], depth; atomic add $rows[r], used }
         →
@@ -24,7 +24,7 @@ PURE = (n.Const, n.Arg, n.Shape, n.Load, n.Op, n.Cast, n.Within)
 
 
 def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, ...]) -> Kernel:
-    """Return a counting kernel whose tasks with uniform iterations have one iteration each.
+    """Return the counting kernel with each task whose iterations all count the same reduced to one iteration.
 
     The result is the same kernel if no task is uniform.
 
@@ -43,7 +43,7 @@ def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, 
 
 
 def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
-    """Return True if all iterations do the same, and running several of them changes only the outputs."""
+    """Return True if all iterations of a task do the same and write to the output arrays only."""
     if not task.is_parallel or not all(isinstance(s, PURE) for s in task.bounds):
         return False
     indices = set(task.indices)
@@ -55,7 +55,7 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
 
 
 class _TaskCollapse:
-    """Reduce one task to one iteration."""
+    """This class reduces one uniform task to a single iteration."""
 
     def __init__(self, task: Task, sums: tuple[str, ...], first_id: int) -> None:
         self.whole = task
@@ -63,7 +63,7 @@ class _TaskCollapse:
         self.b = Builder(first_id)
 
     def task(self) -> Task:
-        """Return the task with one iteration, if it has any."""
+        """Return the task with one iteration, or none if the original has none."""
         task = self.whole
         end = tuple(self._least(begin, end) for begin, end in zip(task.begin, task.end))
         bounds = task.bounds + self.b.take()
@@ -72,11 +72,11 @@ class _TaskCollapse:
         return replace(task, bounds=bounds, end=end, body=head + self._block(task.body, count))
 
     def _least(self, begin: Value, end: Value) -> Value:
-        """Return the end of an axis of at most one point."""
+        """Return the end of an axis shortened to at most one index."""
         return self.b.op("min", end, self.b.op("add", begin, self.b.const(1, begin.type)))
 
     def _iterations(self) -> Value:
-        """Return the number of points of the box.
+        """Return the number of iterations of the original task.
 
         It is computed from a copy of the bounds, because the body does not see the values of the bounds.
         """
@@ -92,7 +92,7 @@ class _TaskCollapse:
         return count
 
     def _block(self, block: Block, count: Value) -> Block:
-        """Return the block with what each iteration adds multiplied by the number of iterations."""
+        """Return the block with every atomic addition to a sum multiplied by the number of iterations."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Atomic) and stmt.array in self.sums:

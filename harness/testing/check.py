@@ -1,4 +1,4 @@
-"""This module replays the recorded launches of a program on every executor and makes a report of the comparisons.
+"""This module runs recorded launches of a program again on every executor and reports how the results compare.
 
 Invariant: each specialization of a kernel has a row for both directions, whatever became of its launches.
 """
@@ -20,7 +20,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def group_by_kernel(launches: Iterable[CapturedLike]) -> dict[str, list[CapturedLike]]:
-    """Group launches by kernel; a number tells kernels apart that have the same name and different text."""
+    """Return launches grouped by name of their kernel; different kernels of one name get a numbered name."""
     texts: dict[str, str] = {}
     found: dict[str, list[CapturedLike]] = {}
     for launch in launches:
@@ -42,7 +42,7 @@ def check_launches(
     absent: Mapping[str, str] | None = None,
     progress: Progress = lambda done, total, text: None,
 ) -> CheckReport:
-    """Replay launches, judge them, and return the report.
+    """Run recorded launches on a panel of executors, compare the results, and return the report.
 
     Everything that goes wrong stands in the report, so this function raises nothing.
 
@@ -74,7 +74,7 @@ def check_launches(
 
 
 class _Shared:
-    """Represent a launch under an equal kernel object, so that all launches of a specialization are compiled once."""
+    """A `_Shared` is a launch whose kernel object is replaced by an equal one, so that each kernel compiles once."""
 
     def __init__(self, launch: CapturedLike, kernel: Kernel) -> None:
         self.kernel = kernel

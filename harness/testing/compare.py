@@ -1,4 +1,4 @@
-"""This module decides whether the arrays of an executor agree with those of the reference within the measured bound."""
+"""This module decides if the arrays of an executor agree with those of the reference within an error bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DECIDED: frozenset[Verdict] = frozenset({"ok", *FAILURES})
 
 @dataclass(frozen=True)
 class Comparison:
-    """Represent the comparison of one executor with the reference.
+    """A `Comparison` holds the verdict on one executor compared with the reference.
 
     Attributes:
         executor: the name of the executor.
@@ -48,7 +48,7 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Standard:
-    """Represent the arrays that the reference computed, with the exactness of each.
+    """A `Standard` holds the arrays that the reference computed and the effect of rounding on each.
 
     Attributes:
         arrays: the results of the reference, by name.
@@ -61,7 +61,7 @@ class Standard:
     precision: Precision
 
     def judge(self, executor: str, outcome: Outcome, seconds: float | None = None) -> Comparison:
-        """Compare one outcome of an executor with the results of the reference."""
+        """Return the comparison of an executor's outcome with the results of the reference."""
         if isinstance(outcome, OkOutcome):
             return self._arrays(executor, outcome.arrays, seconds)
         if isinstance(outcome, TrapOutcome):

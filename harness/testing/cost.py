@@ -1,4 +1,4 @@
-"""This module estimates the cost of a launch for an oracle, and holds the limits above which no oracle is asked.
+"""This module estimates the cost of a launch on an oracle, and defines limits above which oracles are not run.
 
 The cost is found by one run on the reference. Oracles execute the forward kernel statement by statement. JAX executes
 all iterations in lockstep, at about 170 µs per statement and 20 ns per statement and lane. Dual numbers execute one
@@ -31,7 +31,7 @@ Each limit amounts to a few seconds. JAX keeps 8 bytes for each unit of work.
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """Represent the work that a launch causes.
+    """A `LaunchCost` holds the number of statements and lanes that a launch executes.
 
     Attributes:
         statements: the number of executed statements; a statement counts once for all lanes that run in lockstep.
@@ -46,11 +46,11 @@ class LaunchCost:
 
     @property
     def work(self) -> int:
-        """Return the number of statements times lanes."""
+        """Return the work of the launch: the number of statements times the number of lanes."""
         return self.statements * min(self.lanes, WIDTH)
 
     def jax_refusal(self) -> str | None:
-        """Return the reason why JAX is not asked, or None."""
+        """Return the reason why the launch is too costly for the oracle JAX, or None."""
         statements = self.work if self.serializes else self.statements
         if statements > JAX_STATEMENTS:
             how = " one lane after the other" if self.serializes else ""
@@ -60,7 +60,7 @@ class LaunchCost:
         return None
 
     def dual_refusal(self) -> str | None:
-        """Return the reason why dual numbers are not asked, or None."""
+        """Return the reason why the launch is too costly for the oracle of dual numbers, or None."""
         work = self.statements * max(1, min(self.lanes, WIDTH))
         return f"{work} steps, dual numbers are asked up to {DUAL_WORK}" if work > DUAL_WORK else None
 
@@ -85,7 +85,7 @@ def measure_cost(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws)
 
 
 def may_serialize(task: Task) -> bool:
-    """Return True if a lane of the task may see effects of another lane.
+    """Return True if an iteration of the task may depend on effects of another iteration.
 
     This can happen through the old value of an atomic, or through accesses of different kinds to one element.
     """
@@ -108,7 +108,7 @@ _ORDERED = ("Store", "Atomic")
 
 
 def lanes_apart(a: tuple[Affine, ...], b: tuple[Affine, ...], task: Task) -> bool:
-    """Return True if two accesses in different iterations surely touch different elements.
+    """Return True if two accesses certainly touch different elements whenever two different iterations run them.
 
     Either every axis of the box decides an index in the same way in both accesses, as in (i, j, 0) and (i, j, k). Or
     some index is the same in all iterations and differs between the accesses, as in (s, i) and (s + 1, 0) for an

@@ -1,4 +1,4 @@
-"""This module puts everything that can run a forward kernel and its gradient behind one protocol.
+"""This module defines the protocol of executors, and the executors that run on backends and on the reference.
 
 All executors take the kernel of stage `source`. `forward` returns the final contents of its arrays. `gradient` returns
 the adjoints of their initial contents. A backend runs the grad kernel on final contents; an oracle differentiates the
@@ -37,7 +37,7 @@ _CHUNKS = 16
 
 
 class Executor(Protocol):
-    """Represent one way to run kernels.
+    """An `Executor` runs kernels forward and in reverse, so that results can be compared.
 
     Attributes:
         name: the name in reports.
@@ -73,13 +73,13 @@ class Executor(Protocol):
 
 
 def lower_plainly(kernel: Kernel) -> Lowering:
-    """Return a forward kernel as it was written, split into tasks and not optimized."""
+    """Return the lowering of a kernel that is split into tasks but not optimized."""
     return Lowering(run_passes(kernel, [("split_tasks", split_tasks)]))
 
 
 @dataclass
 class LaunchExecutor:
-    """Represent a backend that runs kernels through its launcher.
+    """A `LaunchExecutor` runs kernels on a backend through its launcher.
 
     Attributes:
         name: the name in reports.
@@ -99,11 +99,11 @@ class LaunchExecutor:
     _launchers: dict[tuple[int, str], tuple[Kernel, Launcher]] = field(default_factory=dict)
 
     def checked(self) -> LaunchExecutor:
-        """Return the same executor with index, assertion and division checks in its kernels."""
+        """Return a copy of this executor whose kernels check indices, assertions and divisions."""
         return LaunchExecutor(self.name, self.backend, self.lowering, self.lower, CHECKED)
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Return the limit in backends/limits.py that the kernel exceeds, or None."""
+        """Return the reason why the kernel exceeds a limit of the backend, or None."""
         try:
             registered = registry.BACKENDS.get(self.backend.name)
             check(kernel, registered.limits if registered else self.backend.name)
@@ -121,7 +121,7 @@ class LaunchExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Launch the grad kernel on the arrays as the kernel left them, with the cotangents as adjoints.
+        """Launch the grad kernel on the final contents with the cotangents as adjoints. Return the adjoints.
 
         Arrays that the kernel overwrites and its gradient reads are taken from the initial contents.
         """
@@ -168,13 +168,13 @@ class LaunchExecutor:
 
 
 def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
-    """Return a few large chunks of iterations, last chunk first, for an `Order`."""
+    """Return the iterations as a few large chunks (begin, end), last chunk first."""
     size = max(1, min(width, -(-total // _CHUNKS)))
     return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
 
 
 def reference_executor(name: str = "reference", order: Order | None = None, lowering: str = "") -> LaunchExecutor:
-    """Return an executor for the interpreter with a heap of its own.
+    """Return an executor that runs kernels on the reference interpreter.
 
     Args:
         name: the name in reports.
@@ -186,12 +186,12 @@ def reference_executor(name: str = "reference", order: Order | None = None, lowe
 
 
 def plain_interpreter() -> LaunchExecutor:
-    """Return an interpreter that runs other code for the same kernel: not optimized, with the classic gradient."""
+    """Return a reference executor that runs unoptimized kernels and gradients of the policy `classic`."""
     return LaunchExecutor("classic", ReferenceBackend(), "classic", lower_plainly)
 
 
 def reordered_interpreter() -> LaunchExecutor:
-    """Return an interpreter that runs the iterations of parallel tasks in another order."""
+    """Return a reference executor that runs the iterations of parallel tasks in another order."""
     return reference_executor("reordered", Order("blocks", lambda total, width: iter(in_blocks(total, width))))
 
 
@@ -234,7 +234,7 @@ def _emulated(name: str) -> Backend:
 
 
 def backend_by_name(name: str) -> Backend:
-    """Return the backend of an executor; a launch of this backend is complete when it returns.
+    """Return the backend of an executor by name; its launches are complete when they return.
 
     Raises:
         UnknownBackend: no executor has this name.
@@ -249,7 +249,9 @@ def backend_by_name(name: str) -> Backend:
 def present_backends(
     names: Iterable[str] | None = None, variants: bool = False
 ) -> tuple[list[LaunchExecutor], Mapping[str, str]]:
-    """Return an executor for each backend that can run on this machine, without the reference.
+    """Return an executor for each backend that can run on this machine, and the reasons why others cannot.
+
+    The reference is not included.
 
     Args:
         names: the backends wanted, also those of EMULATED and JUDGED; None for all backends.

@@ -1,4 +1,4 @@
-"""This module finds NaN and infinity in arrays that have a gradient; they are always a failure of the program."""
+"""This module finds NaN and infinity in arrays that have a gradient, which the harness reports as failures."""
 
 from __future__ import annotations
 

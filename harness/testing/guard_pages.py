@@ -1,4 +1,4 @@
-"""This module copies arrays into memory that shows or prevents accesses outside the arrays.
+"""This module copies arrays to memory between guard pages, so that accesses outside an array are detected.
 
 An array ends where a guard page begins, and another guard page lies before its first page; an access to a guard page
 ends the process. The bytes between the first guard page and the array hold a pattern, which `is_whole` checks.
@@ -62,7 +62,7 @@ class GuardedArrays:
 
 
 def _close(address: int) -> None:
-    """Forbid every access to a page from now on."""
+    """Make every later access to a page fault."""
     if WALLED:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

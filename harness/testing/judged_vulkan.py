@@ -1,4 +1,4 @@
-"""This module runs the Vulkan backend, passes every module to `spirv-val`, and reorders dispatches where that is legal.
+"""This module runs the Vulkan backend, validates each shader with `spirv-val`, and reorders dispatches if legal.
 
 Drivers may run dispatches at the same time unless a barrier stands between them. lavapipe runs them one after another,
 so a missing barrier would never show there. This backend records the dispatches between two barriers last to first, as
@@ -24,11 +24,11 @@ CURE = "apt-get install spirv-tools"
 
 
 class MissingValidator(StackgradError):
-    """The program `spirv-val` is not installed, so modules cannot be judged."""
+    """This error means that the program `spirv-val`, which validates shaders, is not installed."""
 
 
 class InvalidModule(InternalError):
-    """A module of the compiler is not valid, because `spirv-val` refuses it."""
+    """This error means that `spirv-val` rejects a SPIR-V module that the compiler generated."""
 
 
 def validate(code: bytes) -> str:
@@ -49,7 +49,7 @@ def validate(code: bytes) -> str:
 
 
 class ReorderedVulkan:
-    """Represent the functions of Vulkan, but record dispatches as late as possible and last to first.
+    """This class wraps the Vulkan functions; it records the dispatches between two barriers in reverse order.
 
     Every other command is recorded behind the dispatches that came before it.
     """
@@ -75,11 +75,11 @@ class ReorderedVulkan:
         self._bound[self._key(buffer)] = args
 
     def vkCmdDispatch(self, buffer: Any, *args: Any) -> None:
-        """Hold the dispatch back until the next barrier."""
+        """Delay the dispatch until the next barrier or other command."""
         self._dispatch("vkCmdDispatch", buffer, args)
 
     def vkCmdDispatchIndirect(self, buffer: Any, *args: Any) -> None:
-        """Hold the dispatch back until the next barrier."""
+        """Delay the indirect dispatch until the next barrier or other command."""
         self._dispatch("vkCmdDispatchIndirect", buffer, args)
 
     def vkCmdPipelineBarrier(self, buffer: Any, *args: Any) -> None:
@@ -101,10 +101,10 @@ class ReorderedVulkan:
 
 
 class JudgedVulkan(VulkanBackend):
-    """Represent a Vulkan backend that compiles only modules that `spirv-val` accepts."""
+    """A `JudgedVulkan` is a Vulkan backend that refuses to compile modules that `spirv-val` rejects."""
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:  # type: ignore[override]
-        """Compile a kernel and pass its module to `spirv-val`.
+        """Return a compiled kernel whose SPIR-V module `spirv-val` accepts.
 
         Raises:
             InvalidModule: `spirv-val` refuses the module.

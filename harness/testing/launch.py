@@ -1,4 +1,4 @@
-"""This module represents a forward launch as plain data and classifies the kernels that a replay runs.
+"""This module describes recorded launches as plain data and classifies kernels for running them again.
 
 Invariant: nothing in this module changes a launch; executors get copies.
 """
@@ -23,7 +23,7 @@ GRAD = ".grad"
 
 
 class CapturedLike(Protocol):
-    """Represent one launch as it was recorded; see `stackgrad.capture.CapturedLaunch`."""
+    """This protocol describes one recorded launch, such as `stackgrad.capture.CapturedLaunch`."""
 
     @property
     def kernel(self) -> Kernel:
@@ -56,7 +56,7 @@ class CapturedLike(Protocol):
 
 @dataclass(frozen=True)
 class LaunchSetting:
-    """Represent everything that a kernel is launched with.
+    """Represent the input of one launch: a kernel with its arrays, scalar arguments and random numbers.
 
     Attributes:
         kernel: the kernel.
@@ -72,7 +72,7 @@ class LaunchSetting:
 
     @classmethod
     def of(cls, launch: CapturedLike) -> LaunchSetting:
-        """Return the setting of a recorded launch."""
+        """Return the kernel, the initial arrays, the scalars and the draws of a recorded launch as one setting."""
         return cls(launch.kernel, launch.before, launch.scalars, launch.draws)
 
 

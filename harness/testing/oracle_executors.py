@@ -45,7 +45,7 @@ class JaxExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Return `jax.vjp` of the forward kernel at the initial contents."""
+        """Return the adjoints of the initial array contents, computed by `jax.vjp` from the given cotangents."""
         from .oracles import jax_oracle
 
         begin = time.perf_counter()
@@ -60,7 +60,7 @@ def _chosen(kernel: Kernel, arrays: Arrays) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class DirectionalCheck:
-    """Represent both sides of the identity <seeds, J v> = <gradient, v>.
+    """Represent one directional derivative computed in two ways, <seeds, J v> and <gradient, v>.
 
     Attributes:
         forward: the side <seeds, J v>, from dual numbers.
@@ -82,7 +82,7 @@ def check_direction(
     gradient: Arrays,
     tangents: Mapping[str, np.ndarray],
 ) -> DirectionalCheck:
-    """Return <seeds, J tangents> by dual numbers and <gradient, tangents>.
+    """Compute <seeds, J v> by dual numbers and <gradient, v> for v = `tangents`. Return both numbers.
 
     Args:
         kernel: the forward kernel.

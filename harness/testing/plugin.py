@@ -48,7 +48,7 @@ It raises AssertionError if executors disagree.
 
 
 def probes() -> Mapping[str, Probe]:
-    """Return every backend with what it reports about this machine."""
+    """Return the probe result of every backend: a report if and how the backend can run on this machine."""
     from ...backends import registry
 
     return registry.probe_all()
@@ -114,7 +114,7 @@ def _absence(name: str) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test for each backend of the marker."""
+    """Parametrize a test with the backends that its `backends` marker names, so that it runs once for each."""
     marker = metafunc.definition.get_closest_marker("backends")
     if marker is None:
         return
@@ -147,7 +147,7 @@ def _backend_of(item: pytest.Item) -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Add the property by which the matrix counts the reports of the item."""
+    """Store the name of the backend as a property of the test item, so that the final table can count it."""
     from .plugin_matrix import PROPERTY
 
     backend = _backend_of(item)
@@ -166,7 +166,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the matrix if any test ran on a backend."""
+    """Print the table of backends and test outcomes if any test ran on a backend."""
     from .plugin_matrix import count_outcomes, table_lines
 
     counts = count_outcomes(terminalreporter.stats)

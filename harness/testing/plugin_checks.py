@@ -30,7 +30,7 @@ ORACLES = ("jax", "dual", "taylor")
 
 @dataclass
 class OpenPanel(ExecutorPanel):
-    """Represent a panel with executors of the user, which run as the backends do."""
+    """Represent a panel of executors to which the user has added executors of their own."""
 
     extra: Sequence[Executor] = ()
 
@@ -41,7 +41,7 @@ class OpenPanel(ExecutorPanel):
 
 
 class ThoroughReplay(Replay):
-    """Represent a replay whose gradient is judged by all oracles, not only by the first that can be asked."""
+    """Represent a replay whose gradient is judged by all oracles, not only by the first that can run it."""
 
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: LaunchCost | None
@@ -105,7 +105,7 @@ def _replays(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ThoroughRep
 
 
 def value_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCase]:
-    """Return the forward cases of a forward launch."""
+    """Return the forward comparisons of a recorded launch, one case for each precision."""
     return [r if isinstance(r, ReplayCase) else next(r.cases()) for r in _replays(launch, panel)]
 
 
@@ -141,7 +141,7 @@ def _decides(case: ReplayCase, gradient: bool) -> bool:
 
 
 def remarks(cases: Sequence[ReplayCase]) -> list[str]:
-    """Return the remarks that are neither right nor wrong: declared limits, and results that depend on rounding."""
+    """Return notes on comparisons that neither passed nor failed: unsupported, poisoned or undecided ones."""
     found = [f"{column(c)}: {c.reason}" for c in cases if c.reference == "unsupported"]
     for case in cases:
         open_ = [c for c in case.comparisons if c.verdict not in FAILURES and c.reason]
@@ -155,7 +155,7 @@ def column(case: ReplayCase) -> str:
 
 
 def table(cases: Sequence[ReplayCase]) -> str:
-    """Return a table of executors against precisions and directions.
+    """Return a text table of verdicts, with a row for each executor and a column for each precision and direction.
 
     An error is the largest difference divided by its bound, so it is at most 1 if the executors agree.
     """

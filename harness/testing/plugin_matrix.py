@@ -1,4 +1,4 @@
-"""This module makes the table of backends and outcomes that stands at the end of a test run.
+"""This module makes the table of backends and test outcomes that pytest prints at the end of a run.
 
 It reads properties of test reports, because these travel from worker processes to the main process.
 """

@@ -65,7 +65,7 @@ Direction = Literal["forward", "reverse"]
 
 @dataclass(frozen=True)
 class ReplayCase:
-    """Represent one launch in one direction and precision.
+    """Represent one launch in one direction and precision, with the comparisons of all executors.
 
     Attributes:
         kernel: the kernel.
@@ -89,7 +89,7 @@ class ReplayCase:
 
     @property
     def verdict(self) -> Verdict:
-        """Return the worst verdict of the reference and all comparisons; a declared limit does no harm."""
+        """Return the worst verdict of the reference and all comparisons; unsupported executors do not count."""
         if self.reference != "ok":
             return self.reference
         return worst([c.verdict for c in self.comparisons if c.verdict != "unsupported"])
@@ -125,7 +125,7 @@ class ExecutorPanel:
 
 
 def replay(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ReplayCase]:
-    """Yield all cases of one recorded launch."""
+    """Yield one case for each direction and precision of a recorded launch."""
     own = LaunchSetting.of(launch)
     label = str(narrowest_type(own.kernel) or "exact")
     if launch.kind == "reverse":
@@ -175,7 +175,7 @@ class Replay:
         return self.label in ("f64", "exact")
 
     def cases(self) -> Iterator[ReplayCase]:
-        """Yield the forward case, and the gradient test if the forward kernel ran."""
+        """Yield the forward case and, if the forward kernel ran, the reverse case."""
         outcome, seconds = timed(self.panel.reference, lambda: self._forward(self.panel.reference, self.setting))
         if not isinstance(outcome, OkOutcome):
             yield self._stopped("forward", outcome, self._traps(outcome))
@@ -214,7 +214,7 @@ class Replay:
         return executor.gradient(at.kernel, at.arrays, after, at.scalars, at.draws, seeds)
 
     def _gradient_from(self, executor: LaunchExecutor, at: LaunchSetting, seeds: Arrays) -> Arrays:
-        """Run a kernel forward and its gradient, both on one executor."""
+        """Run a kernel and then its grad kernel on one executor. Return the adjoints."""
         return self._gradient(executor, at, self._forward(executor, at), seeds)
 
     def _gradient_case(self, final: OkOutcome, cost: LaunchCost | None) -> ReplayCase:
@@ -241,7 +241,7 @@ class Replay:
         return ReplayCase(self.source, "reverse", self.label, "ok", "", tuple(found), seconds, stacks)
 
     def reverse_as_run(self) -> ReplayCase:
-        """Return the case of a recorded reverse launch, from the adjoints that the program had."""
+        """Return the case of a recorded reverse launch, which starts from the adjoints recorded before it."""
         assert self.after is not None
         arrays, ours, u = self.setting.arrays, self.panel.reference, self.precision.u
         seeds = {name: arrays[name + GRAD] for name in self.names if name + GRAD in arrays}
@@ -282,7 +282,7 @@ class Replay:
         return [replace(jax, verdict="unsupported"), along_one]
 
     def _at_kink(self, standard: Standard, seeds: Arrays) -> bool:
-        """Return True if the gradient jumps within rounding of this state, also at values that are zero or equal."""
+        """Return True if moves of the initial contents by a few roundings make the gradient jump."""
         for side in (1.0, -1.0):
             there = replace(
                 self.setting, arrays=perturb_by_largest(self.setting.arrays, self.precision.u, "kink", side)
@@ -332,7 +332,10 @@ class Replay:
         return found
 
     def _standard(self, base: Arrays, reruns: Sequence[Outcome], floors: Arrays | None = None) -> Standard:
-        """Return the standard for comparisons; a rerun that ended differently from the reference poisons all arrays."""
+        """Return the expected arrays with tolerances, measured by reruns with perturbed inputs.
+
+        A rerun that ended differently from the reference poisons all arrays.
+        """
         known = sensitivity(base, [r.arrays for r in reruns if isinstance(r, OkOutcome)], floors)
         if not all(isinstance(r, OkOutcome) for r in reruns):
             known = {name: replace(s, poisoned=True) for name, s in known.items()}
@@ -360,7 +363,7 @@ class Replay:
             return None
 
     def _stopped(self, direction: Direction, outcome: Outcome, found: Sequence[Comparison] = ()) -> ReplayCase:
-        """Return the case of a launch that the reference did not finish."""
+        """Return the case of a launch that ended on the reference with a trap, a refusal or no result."""
         if isinstance(outcome, TrapOutcome):
             return ReplayCase(self.source, direction, self.label, "trap", str(outcome), tuple(found))
         assert isinstance(outcome, UnsupportedOutcome | RefusedOutcome | PoisonedOutcome | UndecidedOutcome)

@@ -25,7 +25,7 @@ _DECISIVE = DECIDED | OPEN
 
 @dataclass(frozen=True)
 class ReportedFault:
-    """Represent a fault that no comparison shows.
+    """Represent a fault of the program that was found without a comparison of executors.
 
     Attributes:
         text: the message.
@@ -40,7 +40,7 @@ class ReportedFault:
 
 @dataclass(frozen=True)
 class ReportCell:
-    """Represent the verdict on one executor in one row.
+    """Represent the verdict on one executor for one kernel and direction.
 
     Attributes:
         verdict: the worst verdict.
@@ -57,7 +57,7 @@ class ReportCell:
 
 @dataclass(frozen=True)
 class ReportRow:
-    """Represent one kernel in one direction.
+    """Represent the results of all executors for one kernel in one direction.
 
     Attributes:
         kernel: the name of the kernel.
@@ -85,13 +85,13 @@ class ReportRow:
 
     @property
     def error(self) -> float:
-        """Return the largest difference divided by its bound, over all executors."""
+        """Return the largest difference between executors, divided by the bound allowed for it."""
         return max((cell.error for cell in self.cells.values()), default=0.0)
 
 
 @dataclass
 class CheckReport:
-    """Represent the check of one program.
+    """Represent the results of the check of one program.
 
     Attributes:
         program: the name of the program.
@@ -199,7 +199,7 @@ def _stack_text(use: SlabUse) -> str:
 
 
 def _reasons(case: ReplayCase) -> list[str]:
-    """Return the reasons why a case has its verdict."""
+    """Return the reasons of the comparisons that gave a case its verdict."""
     found = [case.reason] if case.reason and case.verdict == case.reference else []
     return found + [f"{case.precision}: {c.reason}" for c in case.comparisons if c.verdict == case.verdict and c.reason]
 

@@ -1,4 +1,4 @@
-"""Compute how far two right executions of one kernel may differ: a measured bound with fixed constants.
+"""Compute how far two correct executions of one kernel may differ because of rounding.
 
 The model: let u be the unit roundoff of the narrowest real type that occurs in the kernel. The reference is run again
 
@@ -56,7 +56,7 @@ def narrowest_type(kernel: Kernel) -> Scalar | None:
 
 @dataclass(frozen=True)
 class Precision:
-    """Represent the rounding of a real type.
+    """Represent the rounding of a real type by its unit roundoff and its least subnormal number.
 
     Attributes:
         u: the unit roundoff.
@@ -68,7 +68,7 @@ class Precision:
 
     @classmethod
     def of(cls, kernel: Kernel) -> Precision:
-        """Return the precision of the narrowest real type of a kernel; zeros for a kernel without reals."""
+        """Return the rounding of the narrowest real type of a kernel, or zeros for a kernel without reals."""
         dtype = narrowest_type(kernel)
         return cls(2.0 ** -DIGITS[dtype.bits], SUBNORMAL[dtype.bits]) if dtype else cls(0.0, 0.0)
 
@@ -116,7 +116,7 @@ def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> d
 
 
 def perturb_by_largest(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.ndarray]:
-    """Return the arrays with every real element moved by a few roundings of the largest element.
+    """Return arrays in which each real element moved by a few roundings of its array's largest magnitude.
 
     The move is side · (4u to 16u) · (the largest magnitude in the array), with random signs and lengths. So zeros move
     too, and equal elements move apart, also those of two arrays.
@@ -148,7 +148,7 @@ def _largest(array: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Represent the effect of rounding on one array.
+    """Represent how much rounding changes the elements of one array, measured by reruns.
 
     Attributes:
         delta: the largest change in the runs that the module describes.
@@ -163,17 +163,17 @@ class Sensitivity:
     exact: bool = False
 
     def decides(self, precision: Precision) -> bool:
-        """Return True if a comparison of this array can say anything."""
+        """Return True if rounding changes the array little enough for a comparison to detect a fault."""
         return not self.poisoned and self.delta <= max(DECIDABLE, SAFETY * precision.u) * self.size
 
     def bound(self, precision: Precision) -> float:
-        """Return the largest difference between two right executions."""
+        """Return the largest difference that rounding can explain between two correct executions."""
         rounded = 0.0 if self.exact else precision.u * self.size + precision.least
         return SAFETY * (self.delta + rounded)
 
 
 def sensitivity(base: Arrays, reruns: Iterable[Arrays], floors: Arrays | None = None) -> dict[str, Sensitivity]:
-    """Return the sensitivity of every array of `base`.
+    """Return the measured sensitivity to rounding of every array of `base`, by name.
 
     Args:
         base: the results of the reference.

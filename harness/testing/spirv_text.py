@@ -16,7 +16,7 @@ class MissingDisassembler(StackgradError):
 
 
 def text_of(code: bytes, *options: str) -> str:
-    """Return the text of a module, in the form of SPIR-V's own assembler.
+    """Return the disassembly of a SPIR-V module, as `spirv-dis` prints it.
 
     Args:
         code: The module.

@@ -52,11 +52,11 @@ class SynchronousBackend:
         self.name = self.backend.name
 
     def probe(self) -> Probe:
-        """Return the probe of the backend."""
+        """Return the report of the wrapped backend on its availability on this machine."""
         return self.backend.probe()
 
     def compile(self, kernel: Kernel, options: Options) -> SyncExecutable:
-        """Compile a kernel on the backend.
+        """Compile a kernel on the wrapped backend, and return it as a kernel whose launches are synchronous.
 
         Raises:
             Unsupported: the backend cannot run the kernel.
@@ -64,15 +64,15 @@ class SynchronousBackend:
         return SyncExecutable(self.backend.compile(kernel, options), self.wait)
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return the iterations that the backend runs at once in a task."""
+        """Return the limit on iterations that the wrapped backend runs at once in a task, or None if there is none."""
         return self.backend.rows_in_flight(kernel, task, sizes, options)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Return the heap report of the backend."""
+        """Return the heap report of the wrapped backend."""
         return self.backend.heap_report()
 
     def reset(self) -> None:
-        """Reset the backend."""
+        """Reset the wrapped backend."""
         self.backend.reset()
 
 

@@ -25,7 +25,10 @@ def script_command(python: str, path: str) -> list[str]:
 
 @contextmanager
 def protect_imports() -> Iterator[None]:
-    """Protect all Python processes that are started inside this context, and the processes that those start."""
+    """Set up this context so that all Python processes started in it import nothing from the current folder.
+
+    Processes that those processes start are protected too.
+    """
     before = os.environ.get(_SAFE)
     os.environ[_SAFE] = "1"
     try:

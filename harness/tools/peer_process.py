@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 
 def answer(text: str, number: int, arguments: list[str]) -> str:
-    """Return the last line that the text prints, or a JSON object with the exception that the text raises.
+    """Run a Python text and return the last line that it prints, or a JSON object with its exception.
 
     Args:
         text: the Python program.
@@ -43,14 +43,14 @@ def answer(text: str, number: int, arguments: list[str]) -> str:
 
 
 def serve(answers: TextIO) -> None:
-    """Answer texts until the sender closes stdin."""
+    """Run each text that arrives on stdin and write its answer, until stdin closes."""
     for number, line in enumerate(sys.stdin):
         answers.write(answer(json.loads(line), number, sys.argv[1:2]) + "\n")
         answers.flush()
 
 
 def serve_in_forks(answers: TextIO) -> None:
-    """Answer texts in a forked process, and fork again each time that the text ends the process.
+    """Run texts in a forked process, and fork again each time that a text ends the process.
 
     The sender asks one text at a time, so no text is lost with a fork that has read it.
     """
@@ -68,7 +68,7 @@ def serve_in_forks(answers: TextIO) -> None:
 
 
 def main() -> None:
-    """Keep answers apart from the standard output, then serve."""
+    """Redirect standard output to stderr, and answer texts on a copy of the original standard output."""
     answers = os.fdopen(os.dup(1), "w")
     # From now on, output to descriptor 1 goes to stderr and cannot mix with answers.
     os.dup2(2, 1)

@@ -62,7 +62,7 @@ MANY = 40
 
 
 def peer_python() -> str:
-    """Return the interpreter of peers: the one that the variable PYTHON names, or this one."""
+    """Return the path of the Python interpreter that runs peers: the environment variable PYTHON, or this one."""
     return os.environ.get(PYTHON) or sys.executable
 
 
@@ -78,7 +78,7 @@ def installed(package: str, python: str) -> str | None:
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """Represent the result of a program on a peer.
+    """Represent the outcomes of a program and of its gradient on a peer.
 
     Attributes:
         forward: the outcome of the program.
@@ -110,7 +110,7 @@ class Peer:
 
     @property
     def absent(self) -> str | None:
-        """Return the reason why the peer cannot run on this machine, or None."""
+        """Return the reason why the peer is not available on this machine, or None if it is."""
         package = DIALECTS[self.name].package
         if installed(package, self.command[0]):
             return None
@@ -130,7 +130,7 @@ class Peer:
         return self.begin(program)()
 
     def begin(self, program: Program, gradient_alone: bool = False) -> Callable[[], PeerAnswer]:
-        """Start to run a program and return a function that waits for the answer; only one program may run at a time.
+        """Start a program on the peer. Return a function that waits for the answer and returns it.
 
         Args:
             program: the program.
@@ -145,7 +145,7 @@ class Peer:
         return lambda: self._answered(program, gradient_alone)
 
     def _needs_start(self, program: Program) -> bool:
-        """Return True if the package must be started again before this program."""
+        """Return True if the process of the peer must initialize its package again before this program."""
         line = start_line(program, self.name)
         alive = self._process is not None and self._process.poll() is None
         if alive and line == self._start and self._served < MANY:
@@ -159,7 +159,7 @@ class Peer:
         return found if isinstance(found, PeerAnswer) else read_answer(program, found, gradient_alone)
 
     def ask(self, text: str) -> PeerAnswer | dict[str, Any]:
-        """Return the object that a text prints as JSON, or an Answer with a trap if the process ended before."""
+        """Run a Python text in the process of the peer. Return the JSON object that it prints, or a trap."""
         self._start = ""
         self._give(text)
         return self._take()
@@ -227,7 +227,7 @@ class Peer:
 
 
 def read_answer(program: Program, found: Mapping[str, Any], gradient_alone: bool = False) -> PeerAnswer:
-    """Return the outcomes that stand in the output of a rendered file.
+    """Return the outcomes of a program and its gradient, read from the JSON output of a rendered script.
 
     Args:
         program: the program that was rendered.

@@ -28,7 +28,7 @@ _SHOWN = 60
 
 
 class MalformedDataError(ValueError):
-    """The data is not what this project writes.
+    """Report that data from a file does not have the form in which this project writes it.
 
     Attributes:
         reason: what is wrong.
@@ -47,7 +47,7 @@ class MalformedDataError(ValueError):
 
 @dataclass(frozen=True)
 class AllowedWords:
-    """Represent the words that a field of text may hold.
+    """Represent the strings that a text field of a class may contain, as a test for allowed strings.
 
     Attributes:
         what: a description of the words, for messages.
@@ -61,7 +61,7 @@ class AllowedWords:
 
 
 def one_of(words: Iterable[str]) -> AllowedWords:
-    """Return the Words that allow exactly the given words."""
+    """Return AllowedWords that accept exactly the given strings."""
     known = frozenset(words)
     listed = ", ".join(map(repr, sorted(known)))
     return AllowedWords(
@@ -70,12 +70,12 @@ def one_of(words: Iterable[str]) -> AllowedWords:
 
 
 def matching(what: str, pattern: str) -> AllowedWords:
-    """Return the Words that allow words of at most LONGEST_NAME characters that match a pattern."""
+    """Return AllowedWords that accept strings of at most LONGEST_NAME characters that match a pattern."""
     return AllowedWords(what, re.compile(f"(?=.{{0,{LONGEST_NAME}}}\\Z)(?:{pattern})", re.ASCII).fullmatch)
 
 
 def without_controls(text: str) -> str:
-    """Return text that a terminal or a page only shows; every character that is not printable is spelled out."""
+    """Return a text in which each character that is not printable is replaced by its escape sequence."""
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
@@ -85,7 +85,7 @@ TEXT = AllowedWords(f"at most {LONGEST_TEXT} characters", lambda text: len(text)
 
 @dataclass(frozen=True)
 class NumberLimits:
-    """Represent the numbers that a field may hold.
+    """Represent the limits of the numbers that a field of a class may contain.
 
     Attributes:
         low: the least integer.
@@ -100,7 +100,7 @@ class NumberLimits:
 
 @dataclass
 class _Shape:
-    """Represent what may stand in one place: the union of the alternatives of an annotation."""
+    """Represent the JSON values that the type annotation of a field allows."""
 
     none: bool = False
     booleans: bool = False
@@ -131,7 +131,7 @@ class _Shape:
 
 
 class Schema:
-    """Read data as objects of classes.
+    """Convert JSON data to objects of dataclasses, and refuse data that their types forbid.
 
     Attributes:
         words: the words that each field of text may hold, by class and field.
@@ -156,7 +156,7 @@ class Schema:
         self._known: dict[type, dict[str, tuple[_Shape, bool]]] = {}
 
     def shapes(self, cls: type) -> dict[str, tuple[_Shape, bool]]:
-        """Return for each field of a class what it may hold, and True if it must be present.
+        """Return for each field of a class its allowed JSON values, and True if the field is required.
 
         Raises:
             KeyError: a field of text has no row in `words`.
@@ -202,7 +202,7 @@ class Schema:
             made.classes |= found
 
     def parse(self, text: str, cls: type) -> Any:
-        """Return the object of a class that a JSON text holds.
+        """Parse a JSON text and return the object of the class that it describes.
 
         Raises:
             MalformedDataError: the text is not JSON, or holds something that the class does not allow.
@@ -222,7 +222,7 @@ class Schema:
         return self.read(data, cls)
 
     def read(self, data: Any, cls: type) -> Any:
-        """Return the object of a class that parsed JSON data stands for.
+        """Return the object of the class that parsed JSON data describes.
 
         Raises:
             MalformedDataError: the data holds something that the class does not allow.
@@ -231,14 +231,14 @@ class Schema:
 
 
 class _DataReader:
-    """Read one piece of data and count the values that may still follow."""
+    """Convert one piece of JSON data to objects, and count how many further values are allowed."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self.left = schema.most
 
     def read(self, shape: _Shape, data: Any, depth: int) -> Any:
-        """Return the object that data stands for in a place.
+        """Return the object that JSON data describes. Raise MalformedDataError if `shape` does not allow it.
 
         Few Python calls lie between an object and the objects in it, since Python's recursion limit bounds the nesting.
         """
@@ -371,7 +371,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    """Return a value as messages show it: a few plain characters; for a huge integer only the number of its bits."""
+    """Return a value as short text for messages: a few ASCII characters, or the bit count of a huge integer."""
     if type(value) is int and abs(value) >= 1 << 256:
         return f"an integer of {value.bit_length()} bits"
     text = ascii(value)

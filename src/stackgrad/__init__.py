@@ -91,7 +91,7 @@ if not TYPE_CHECKING:
 
 
 def _exported(name: str) -> Any:
-    """Return a name of the kernel language.
+    """Return the object that the kernel language exports under a name.
 
     Raises:
         AttributeError: The kernel language has no such name. The message lists close names.
@@ -103,7 +103,7 @@ def _exported(name: str) -> Any:
 
 
 class _Missing(AttributeError):
-    """An AttributeError that searches for close names only when its message is shown.
+    """Signal that stackgrad has no such name; close names are searched only when the message is shown.
 
     The frontend asks modules for the attributes that mark fields and kernels, and drops the error. So the search for
     close names must not run when the error is raised.

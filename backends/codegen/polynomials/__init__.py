@@ -25,7 +25,7 @@ from .power import power
 
 @dataclass(frozen=True)
 class InlinedFunction:
-    """Represent the inlined code of one function.
+    """Represent a math function that is emitted inline, with the range of arguments for which its code is exact.
 
     Attributes:
         write: write(e, *args) emits the code and returns the result.
@@ -52,7 +52,7 @@ INLINED: dict[str, InlinedFunction] = {
 
 
 def emit_inlined(e: ArithEmitter, name: str, scalar: ir.LLVMFunction, args: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
-    """Emit a function of scalars or vectors and return the result.
+    """Emit the inlined code of a math function for scalar or vector operands and return the result.
 
     Args:
         e: Arithmetic to emit into.

@@ -1,4 +1,4 @@
-"""This module emits asin and acos: a polynomial up to 1/2, and the half-angle formula above.
+"""This module emits asin and acos: a polynomial for |x| <= 1/2, and the half-angle formula for larger |x|.
 
 The formula is asin(x) = pi/2 - 2·asin(sqrt((1 - x)/2)).
 """
@@ -11,7 +11,7 @@ from .evaluate import constants, mad, polynomial
 
 
 def _core(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (condition '|x| > 1/2', asin of |x|, or of sqrt((1 - |x|)/2) where it holds); NaN beyond 1."""
+    """Return (c, r): c is |x| > 1/2; r is asin(|x|), or asin(sqrt((1 - |x|)/2)) where c holds, NaN for |x| > 1."""
     b = e.b
     magnitude = e.intrinsic("fabs", x)
     half = e.const(x, 0.5)
@@ -36,7 +36,7 @@ def asin(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def acos(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the arccosine of x: 2·core near 1, pi - 2·core near -1, pi/2 minus the arcsine of x between."""
+    """Return the arccosine of x, from the core of asin: 2·core near 1, pi - 2·core near -1, else pi/2 - asin(x)."""
     b = e.b
     big, core = _core(e, x)
     twice = b.fadd(core, core)

@@ -1,4 +1,4 @@
-"""This module emits atan2: a quotient in [0, 1], reduced by pi/4 in the same division, and the octant put back."""
+"""This module emits atan2: reduce the point to one octant, evaluate a polynomial, and add back the octant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TURN = math.sqrt(2.0) - 1.0
 
 
 def _small_angle(e: ArithEmitter, low: ir.LLVMValue, high: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (condition 'pi/4 is taken off', the remaining angle) of 0 <= low <= high.
+    """Return (condition 'pi/4 was subtracted', remaining angle) of the angle atan(low / high), 0 <= low <= high.
 
     tan(a - pi/4) = (tan(a) - 1)/(tan(a) + 1), so one division serves both. The largest numbers are scaled down, and two
     infinities count as equal; 0/0 is 0.
@@ -32,7 +32,7 @@ def _small_angle(e: ArithEmitter, low: ir.LLVMValue, high: ir.LLVMValue) -> tupl
 
 
 def atan2(e: ArithEmitter, y: ir.LLVMValue, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the angle of the point (x, y): q·pi/4 + r or q·pi/4 - r, with the small angle r.
+    """Return the angle of the point (x, y), computed as q·pi/4 ± r with a whole number q and a small angle r.
 
     The number q counts what the three reflections add.
     """

@@ -1,4 +1,4 @@
-"""This module emits the parts of all inlined functions: multiply-add, polynomials, rounding to integers, powers of two.
+"""This module emits building blocks of inlined math functions: multiply-add, polynomials, rounding, powers of two.
 
 `mad` is one rounding where the machine has fused multiply-add and two where it has not. Code that needs a product to be
 exact does not rely on it: see `two_product` and the short constants of the range reductions.
@@ -29,7 +29,7 @@ class FloatFormat:
 
     @property
     def bias(self) -> int:
-        """Return what is added to exponents."""
+        """Return the exponent bias of the format."""
         return (1 << (self.width - self.mantissa - 2)) - 1
 
     @property
@@ -44,7 +44,7 @@ class FloatFormat:
 
     @property
     def rounder(self) -> float:
-        """Return 1.5·2^mantissa: adding it leaves an integer in the low bits."""
+        """Return 1.5·2^mantissa; adding it to x leaves x, rounded to an integer, in the low bits of the sum."""
         return 1.5 * 2.0**self.mantissa
 
     @property
@@ -67,7 +67,7 @@ def format_of(x: ir.LLVMValue) -> FloatFormat:
 
 
 def constants(name: str, x: ir.LLVMValue) -> tuple[float, ...]:
-    """Return the parts of a constant for the type of x."""
+    """Return the named constant for the type of x, as a tuple of numbers whose sum approximates it."""
     return CONSTANTS[name][kind(x)]
 
 
@@ -93,14 +93,14 @@ def horner(e: ArithEmitter, x: ir.LLVMValue, coefficients: Sequence[float]) -> i
 
 
 def polynomial(e: ArithEmitter, name: str, x: ir.LLVMValue, skip: int = 0) -> ir.LLVMValue:
-    """Return the fitted polynomial at x, without its `skip` lowest coefficients and divided by x^skip."""
+    """Return the value at x of the named polynomial, without its `skip` lowest terms and divided by x^skip."""
     return horner(e, x, COEFFICIENTS[name][kind(x)][skip:])
 
 
 def round_to_integer(
     e: ArithEmitter, x: ir.LLVMValue, factor: float, offset: float = 0.0
 ) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (n, the sum that holds n in its low bits), n the integer nearest to x·factor + offset.
+    """Return (n, total): n is the integer nearest to x·factor + offset, and total holds n in its low bits.
 
     n may be the second nearest where both are almost equally near. |n| < 2^(mantissa - 1).
     """
@@ -123,7 +123,7 @@ def real(e: ArithEmitter, word: ir.LLVMValue, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def sign_if_odd(e: ArithEmitter, total: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the sign bit where the integer that `round_to_integer` left in `total` is odd, else 0."""
+    """Return a word with the sign bit set if the integer in the low bits of `total` is odd, else 0."""
     word = bits(e, total)
     return e.b.shl(word, e.const(word, format_of(total).width - 1))
 
@@ -134,7 +134,7 @@ def flip(e: ArithEmitter, x: ir.LLVMValue, sign: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def two_to(e: ArithEmitter, total: ir.LLVMValue) -> ir.LLVMValue:
-    """Return 2^n for the integer n in `total`; n must be the exponent of a normal number."""
+    """Return 2^n for the integer n in the low bits of `total`; n must be the exponent of a normal number."""
     f = format_of(total)
     word = bits(e, total)
     biased = e.b.sub(word, e.const(word, f.rounder_bits - f.bias))
@@ -142,7 +142,7 @@ def two_to(e: ArithEmitter, total: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def times_two_to(e: ArithEmitter, x: ir.LLVMValue, total: ir.LLVMValue) -> ir.LLVMValue:
-    """Return x·2^n for the integer n in `total`."""
+    """Return x·2^n for the integer n in the low bits of `total`."""
     f = format_of(total)
     word = bits(e, total)
     both = e.b.sub(word, e.const(word, f.rounder_bits - 2 * f.bias))

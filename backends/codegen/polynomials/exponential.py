@@ -1,4 +1,4 @@
-"""This module emits exp and tanh: the argument less a multiple of ln 2, a polynomial on the rest, a power of two."""
+"""This module emits exp and tanh: subtract n·ln 2 from the argument, evaluate a polynomial, multiply by 2^n."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAT = {"f32": 10.0, "f64": 20.0}
 
 
 def reduced(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (x - n·ln 2, the sum that holds n), n the integer nearest to x/ln 2."""
+    """Return (x - n·ln 2, total): n is the integer nearest to x/ln 2, and total holds n in its low bits."""
     n, total = round_to_integer(e, x, constants("inverse_ln2", x)[0])
     # The product with the first part is exact.
     for part in constants("ln2", x):

@@ -45,12 +45,12 @@ def _half_wave(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _short_sine(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
-    """Return sin(d) for |d| up to ONE."""
+    """Return sin(d) for |d| up to the constant ONE."""
     return e.b.fmul(d, horner(e, e.b.fmul(d, d), SHORT_SINE))
 
 
 def _short_cosine(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
-    """Return cos(d) for |d| up to ONE."""
+    """Return cos(d) for |d| up to the constant ONE."""
     return horner(e, e.b.fmul(d, d), SHORT_COSINE)
 
 
@@ -62,7 +62,7 @@ def _shifted(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _less_multiple(e: ArithEmitter, x: ir.LLVMValue, n: ir.LLVMValue) -> ir.LLVMValue:
-    """Return x - n·pi, taken part by part of pi."""
+    """Return x - n·pi, with pi split into parts that are subtracted one by one."""
     for part in constants("pi_whole", x):
         x = scaled(e, n, -part, x)
     return x
@@ -83,7 +83,7 @@ def cos(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 @dataclass(frozen=True)
 class ReductionForm:
-    """Represent code for arguments with a magnitude of at most `limit`."""
+    """Represent a code sequence for sin or cos that is valid for arguments with a magnitude of at most `limit`."""
 
     name: str
     limit: float
@@ -110,7 +110,7 @@ LEAN = frozenset(FORMS)
 
 
 def form_within(name: str, reach: float) -> ReductionForm | None:
-    """Return the shortest code for all arguments up to a magnitude; None if the library is needed for some."""
+    """Return the shortest code sequence for arguments up to the magnitude `reach`, or None if the library is needed."""
     return next((form for form in FORMS[name] if reach <= form.limit), None)
 
 
@@ -192,7 +192,7 @@ def _quarter_waves(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.L
 
 
 def rotate_quadrant(e: ArithEmitter, d: ir.LLVMValue, total: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (sin, cos) of d + n·pi/2.
+    """Return (sin, cos) of d + n·pi/2 for the integer n in the low bits of `total`.
 
     Args:
         e: Arithmetic to emit into.
@@ -212,7 +212,7 @@ def rotate_quadrant(e: ArithEmitter, d: ir.LLVMValue, total: ir.LLVMValue) -> tu
 
 
 def _outside(e: ArithEmitter, name: str, scalar: ir.LLVMFunction) -> ir.LLVMFunction:
-    """Return the library's function behind a call, so that it takes no registers and no room in loops."""
+    """Return a function, never inlined, that calls the math library, so that the call costs loops no registers."""
 
     def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         e.b.ret(e.b.call(scalar, function.args))

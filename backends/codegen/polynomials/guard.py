@@ -26,7 +26,7 @@ def guard_range(
     args: list[ir.LLVMValue],
     active: ir.LLVMValue,
 ) -> ir.LLVMValue:
-    """Return `fast` where `inside` holds, else what the scalar function gives.
+    """Emit the range check of the result `fast`; return it with lanes not covered recomputed by the math library.
 
     Args:
         e: Arithmetic to emit into; its open block is the function's entry.
@@ -56,7 +56,7 @@ def guard_range(
 def _repaired(
     e: ArithEmitter, places: list[ir.LLVMValue], values: list[ir.LLVMValue], loop: ir.LLVMFunction
 ) -> ir.LLVMValue:
-    """Return the results after the lanes outside were computed by the library."""
+    """Emit a call of `loop`, which recomputes the lanes not covered, and return the repaired results."""
     # Arguments and results pass through memory: vectors in registers have no common calling convention.
     for value, place in zip(values, places):
         e.b.store(value, place)
@@ -77,7 +77,10 @@ def _any(b: IRBuilder, condition: ir.LLVMValue) -> ir.LLVMValue:
 def _lane_loop(
     e: ArithEmitter, name: str, scalar: ir.LLVMFunction, inside: Inside, t: ir.Type, arity: int
 ) -> ir.LLVMFunction:
-    """Return sg.NAME.lanes(arguments..., results, count), which overwrites the results of lanes outside."""
+    """Define the function that calls the math library for each lane whose arguments the inlined code does not cover.
+
+    The function is sg.NAME.lanes(arguments..., results, count); it overwrites the results of these lanes.
+    """
 
     def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         b, count, before = e.b, function.args[-1], e.b.block

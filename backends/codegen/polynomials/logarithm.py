@@ -21,7 +21,7 @@ _ROOT = {
 
 
 def split_exponent(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (k as a real, 1 + f) of a positive finite x."""
+    """Return (k as a real, 1 + f) with x = 2^k·(1 + f), for a positive finite x."""
     b, f, root = e.b, format_of(x), _ROOT[kind(x)]
     lift = f.mantissa + 1
     # Subnormal numbers have no leading bit in the exponent field, so they are scaled up first.

@@ -1,4 +1,4 @@
-"""This module emits pow: exp(y·log|x|) with digits to spare, and the sign and the exceptions of IEEE afterwards.
+"""This module emits pow as exp(y·log|x|) in extended precision, then sets the sign and the special cases of IEEE.
 
 f32 works in f64, whose logarithm has 29 digits more than the result needs. f64, and f32 where there is no f64, carry
 the logarithm and its product with y as sums of two numbers: y·log|x| goes up to 745 (f32: 104), where the last place of
@@ -39,7 +39,7 @@ def _by_f64(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _by_pairs(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return pow(|x|, y) with the logarithm as a sum of two numbers."""
+    """Return pow(|x|, y) with the logarithm of |x| as the unevaluated sum of two reals of the type of x."""
     b = e.b
     high, low = _log_pair(e, up)
     finite = b.and_(b.fcmp_ordered(">", up, e.const(up, 0.0)), b.fcmp_ordered("<", up, e.const(up, math.inf)))
@@ -54,7 +54,10 @@ def _by_pairs(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValu
 
 
 def _log_pair(e: ArithEmitter, x: ir.LLVMValue) -> DoubleDouble:
-    """Return log(x) of a positive finite x to about 65 digits: k·ln 2 + s·(2 + s²·L(s²)), s = f/(2 + f)."""
+    """Return log(x) of a positive finite x as the unevaluated sum of two reals, about 65 bits for f64.
+
+    The value is k·ln 2 + s·(2 + s²·L(s²)) with s = f/(2 + f).
+    """
     b = e.b
     k, mantissa = split_exponent(e, x)
     log_high, log_low = _times(e, s := _quotient(e, mantissa), _series(e, s))
@@ -64,7 +67,7 @@ def _log_pair(e: ArithEmitter, x: ir.LLVMValue) -> DoubleDouble:
 
 
 def _quotient(e: ArithEmitter, mantissa: ir.LLVMValue) -> DoubleDouble:
-    """Return f/(2 + f) with f = mantissa - 1, by one division and one correction."""
+    """Return f/(2 + f) for f = mantissa - 1 as a sum of two reals, by one division and one correction."""
     b = e.b
     f = b.fsub(mantissa, e.const(mantissa, 1.0))
     below, below_rest = two_sum(e, e.const(f, 2.0), f)
@@ -76,7 +79,7 @@ def _quotient(e: ArithEmitter, mantissa: ir.LLVMValue) -> DoubleDouble:
 
 
 def _series(e: ArithEmitter, s: DoubleDouble) -> DoubleDouble:
-    """Return 2 + z·L(z) for z = s²; only the first term of L needs more than one number."""
+    """Return the series 2 + z·L(z) for z = s², as a sum of two reals."""
     z = _times(e, s, s)
     first, first_rest = (e.const(z[0], c) for c in _TWO_THIRDS[kind(z[0])])
     inner, inner_rest = two_sum(e, first, e.b.fmul(z[0], polynomial(e, "log_pair", z[0], skip=1)))
@@ -86,7 +89,7 @@ def _series(e: ArithEmitter, s: DoubleDouble) -> DoubleDouble:
 
 
 def _times(e: ArithEmitter, x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
-    """Return the product of two pairs."""
+    """Return the product of two unevaluated sums of two reals each, as such a sum."""
     product, rest = two_product(e, x[0], y[0])
     return product, mad(e, x[0], y[1], mad(e, x[1], y[0], rest))
 
@@ -95,7 +98,7 @@ def _times(e: ArithEmitter, x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 
 def _signed(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue, up: ir.LLVMValue, size: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the result of pow from its magnitude.
+    """Return the result of pow: the magnitude `size` with its sign, or the special value that IEEE demands.
 
     Args:
         e: Arithmetic to emit into.

@@ -16,7 +16,7 @@ from .evaluate import kind, two_product
 
 
 def inside(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that the code is exact for these operands, or one of them is NaN.
+    """Return the condition that the inlined fmod is exact for these operands, or that an operand is NaN.
 
     The quotient must have few enough digits, and products must neither overflow nor underflow.
     """
@@ -48,7 +48,7 @@ def _narrow(e: ArithEmitter, up: ir.LLVMValue, down: ir.LLVMValue) -> ir.LLVMVal
 
 
 def _exact(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return fmod of two positive f64, with the product in two parts."""
+    """Return fmod of two positive f64, with the product quotient·y in two parts so that it is exact."""
     quotient = e.intrinsic("trunc", e.b.fdiv(x, y))
     product, rest = two_product(e, quotient, y)
     return _corrected(e, e.b.fsub(e.b.fsub(x, product), rest), y)

@@ -1,4 +1,4 @@
-"""This module emits sin, cos and tan: the argument less a whole number of half periods, and polynomials on the rest.
+"""This module emits sin, cos and tan: subtract a multiple of pi from the argument, then evaluate polynomials.
 
 The difference is taken part by part of pi, largest first. With fused multiply-add the parts have all digits of the
 type: the first difference is exact, because its digits end where those of the part do and it is small, and later ones
@@ -16,20 +16,20 @@ LIMITS = {True: {"f32": 2.0**15, "f64": 2.0**30}, False: {"f32": 2.0**7, "f64": 
 
 
 def inside(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that |x| is at most the limit, or NaN."""
+    """Return the condition that the inlined code covers x: |x| is within the limit, or x is NaN."""
     limit = e.const(x, LIMITS[e.m.target.fused][kind(x)])
     return e.b.fcmp_unordered("<=", e.intrinsic("fabs", x), limit)
 
 
 def _less_multiple(e: ArithEmitter, x: ir.LLVMValue, n: ir.LLVMValue, unit: float) -> ir.LLVMValue:
-    """Return x - n·unit·pi."""
+    """Return x - n·unit·pi, with pi in more than working precision."""
     for part in constants("pi_whole" if e.m.target.fused else "pi_short", x):
         x = scaled(e, n, -part * unit, x)
     return x
 
 
 def _half_wave(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
-    """Return sin(d) for |d| <= pi/2, but +0.0 for -0.0; rounding never carries the result beyond 1."""
+    """Return sin(d) for |d| <= pi/2, clamped to [-1, 1]; the result for -0.0 is +0.0."""
     square = e.b.fmul(d, d)
     return clamp(e, mad(e, e.b.fmul(d, square), polynomial(e, "sin_half", square, skip=1), d), -1.0, 1.0)
 
@@ -58,7 +58,7 @@ def one_at_zero(e: ArithEmitter, x: ir.LLVMValue, found: ir.LLVMValue) -> ir.LLV
 
 
 def tan(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the tangent of x: s/c, or -c/s where n is odd.
+    """Return the tangent of x: s/c, or -c/s for odd n, with sine s and cosine c of x - n·pi/2.
 
     n is the integer nearest to 2x/pi; s and c are sine and cosine of x - n·pi/2.
     """

@@ -1,1 +1,1 @@
-"""This package writes iterations as code with branches, one iteration at a time."""
+"""This package emits branching code: it runs one iteration at a time and branches wherever the IR does."""

@@ -40,7 +40,7 @@ class ExitBlocks:
 
 
 class Branching:
-    """Represent the scalar control flow of one function.
+    """Emit the control flow of one function of branching code.
 
     Attributes:
         e: Emitter of the function.
@@ -78,16 +78,16 @@ class Branching:
         function.mark = around
 
     def append(self, name: str) -> ir.BasicBlock:
-        """Append a block to the function; it is not opened."""
+        """Append a new block to the function, without emitting into it yet."""
         return self.e.function.append_basic_block(name)
 
     def go(self, target: ir.BasicBlock) -> None:
-        """Branch to `target` unless the open block has jumped already, and open `target`."""
+        """Emit a branch to `target` unless the current block is terminated, then emit into `target`."""
         self.jump(target)
         self.e.b.position_at_end(target)
 
     def jump(self, target: ir.BasicBlock) -> None:
-        """Branch to `target` unless the open block has jumped already."""
+        """Emit a branch to `target` unless the current block is terminated."""
         if not self.e.b.block.is_terminated:
             self.e.b.branch(target)
 
@@ -174,7 +174,7 @@ def _for(e: Emitter, stmt: n.For) -> None:
 
 
 def _trips(e: Emitter, stmt: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """Emit a loop trip by trip; its first trip is written apart where shorter code serves all later ones."""
+    """Emit a loop of single trips; the first trip is emitted separately if later ones can use shorter code."""
     b, flow = e.b, e.flow
     header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
     ran = _trip_counter(e, stmt.trips)
@@ -207,7 +207,7 @@ def _trips(e: Emitter, stmt: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) ->
 def _start_trip(
     e: Emitter, stmt: n.For, begin: ir.LLVMValue, count: ir.LLVMValue, k: ir.LLVMValue, ran: ir.LLVMValue | None
 ) -> ir.LLVMValue:
-    """Count trip number k and set the index; return the number of the next trip."""
+    """Emit the start of trip number k: set trip counter and index. Return the number of the next trip."""
     b = e.b
     following = b.add(k, const(k.type, 1))
     if ran is not None:
@@ -258,7 +258,7 @@ def _body(e: Emitter, stmt: n.For | n.While, frame: ExitBlocks, header: ir.Basic
 
 
 def _trip_counter(e: Emitter, trips: Value | None) -> ir.LLVMValue | None:
-    """Return a register that counts the trips of a loop, zero at first; None if nothing reads the number."""
+    """Emit a variable that counts the trips of a loop and return it, or None if nothing reads the count."""
     if trips is None:
         return None
     ran = e.alloca(I64)

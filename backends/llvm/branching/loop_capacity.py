@@ -1,4 +1,4 @@
-"""This module checks once before a loop that its adstacks have room for the pushes of all trips.
+"""This module emits one check before a loop that its adstacks have room for the pushes of all trips.
 
     for %8 in %3 .. %6 { ..; adstack_push s, %7; .. }      →      room for (trips of the loop) more values, or overflow;
                                                                   then pushes without a look
@@ -26,7 +26,7 @@ from .stack_state import Cursor, StackGroup, state_of
 
 @contextmanager
 def check_room_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
-    """Compare the room before a loop with `trips` trips; inside the `with`, pushes of the loop do not compare.
+    """Emit the capacity checks of a loop's adstacks before the loop, so that its pushes need no checks.
 
     Debug builds compare at each push, so that the error names the very push.
     """
@@ -66,7 +66,7 @@ def check_room(
 
 @contextmanager
 def check_depth_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[None]:
-    """Compare the depth before a loop with `trips` trips; code for CPUs, and debug builds, compare at each pop."""
+    """Emit depth checks of a loop's adstacks before the loop, so that its pops need none (GPUs only)."""
     outer = e.flow.filled
     found = pops_of_a_trip(loop) if e.m.target.entries and not e.m.options.debug else {}
     pops = {s.stack: s for s in loop.body if isinstance(s, n.StackPop)}
@@ -87,7 +87,7 @@ def check_depth_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[N
 
 @contextmanager
 def _cursors(e: Emitter, changes: dict[str, int], trips: ir.LLVMValue, at: int) -> Iterator[None]:
-    """Give the stacks of a loop cursors (registers with the address of the next push or pop) inside the `with`.
+    """Keep the address of the next push or pop of each stack in a register during the `with` block.
 
     Stacks whose slots have adjoints get none, nor does a group of stacks of which one needs its depth.
 
@@ -111,5 +111,5 @@ def _cursors(e: Emitter, changes: dict[str, int], trips: ir.LLVMValue, at: int) 
 
 
 def _all_move(e: Emitter, group: StackGroup, changes: dict[str, int]) -> bool:
-    """Return True if each stack of a group moves in the loop and has no adjoints."""
+    """Return True if the loop pushes or pops every stack of the group and no stack has adjoints."""
     return all(name in changes and not state_of(e, name).stack.alloca.adjoint for name in group.pending)

@@ -1,4 +1,4 @@
-"""This module holds the entries of LOWER for memory: arrays, temporaries, local scalars and local arrays.
+"""This module contains the entries of the table LOWER for arrays, temporaries, local scalars and local arrays.
 
 Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. An index
 outside ends the launch with an error, see index_checks.py. Where checks are switched off, an index outside an array is
@@ -51,7 +51,7 @@ def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.
 
 
 def _note(e: Emitter, stray: ir.LLVMValue) -> None:
-    """Store that an index was outside, if the function itself cannot end the launch."""
+    """Emit a note that an index lies outside, in functions that cannot end the launch themselves."""
     if e.strayed is not None:
         e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
 
@@ -84,7 +84,7 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 
 def write(e: Emitter, value: ir.LLVMValue, place: ir.LLVMValue) -> None:
-    """Emit a store of a value, or defer it where the emitter collects writes."""
+    """Emit a store of a value, or defer the store while the emitter groups loads before writes."""
     if e.late is None:
         e.flow.store(value, place)
     else:
@@ -168,7 +168,7 @@ def _get_element(e: Emitter, stmt: n.GetElement) -> None:
 
 @LOWER.row(n.SetElement)
 def _set_element(e: Emitter, stmt: n.SetElement) -> None:
-    """Emit a write without a branch: where the index is outside, element 0 is overwritten by itself."""
+    """Emit a branch-free write to a local array; if the index lies outside, element 0 keeps its value."""
     place, inside, array = _element(e, stmt)
     old = e.flow.load(memory_type(array.dtype), place)
     new = to_memory(e, e.operand(stmt.value), array.dtype.is_bool)

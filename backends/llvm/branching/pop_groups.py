@@ -1,4 +1,4 @@
-"""This module writes loops that pop history on a GPU: several trips at a time, whose tops are read before any of them.
+"""This module emits GPU loops that pop adstacks in groups of trips, whose tops are all loaded before the first trip.
 
     while left >= 4:  read 4 tops of each stack
                       if all of them are as small as usual trips left them:  4 trips, short sines;  left -= 4
@@ -24,7 +24,7 @@ from .stack_state import state_of
 
 
 def unroll_factor(e: Emitter, stmt: n.For | n.While) -> int:
-    """Return the number of trips at a time of an innermost loop that pops or saves history; 1 means one by one.
+    """Return how many trips of an innermost loop that pops or pushes history are run as one group; 1 means single.
 
     Only a GPU runs several, because it hides latency by loads in flight.
     """
@@ -40,13 +40,13 @@ def unroll_factor(e: Emitter, stmt: n.For | n.While) -> int:
 
 
 def _saves(e: Emitter, loop: n.For) -> bool:
-    """Return True if trips push, and all pushed stacks have cursors."""
+    """Return True if the loop pushes, and the address of each stack's next push is kept in a register."""
     pushed = [s.stack for s in loop.body if isinstance(s, n.StackPush)]
     return bool(pushed) and all(stack in e.flow.cursors for stack in pushed)
 
 
 def _suits(e: Emitter, loop: n.For) -> bool:
-    """Return True if every trip pops the same number of values of each popped stack, and all these stacks have cursors.
+    """Return True if each trip pops exactly one value of each popped stack, and registers hold the addresses.
 
     Nothing ends a loop of this kind early.
     """
@@ -58,7 +58,7 @@ def _suits(e: Emitter, loop: n.For) -> bool:
 
 
 class PopGroups:
-    """Represent a loop that is written in groups of trips.
+    """Emit a loop that pops adstacks in groups of trips.
 
     Attributes:
         e: Emitter of the function.
@@ -84,7 +84,7 @@ class PopGroups:
     def of(
         cls, e: Emitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue, word: ir.IntType
     ) -> PopGroups | None:
-        """Return the loop in groups of trips, or None if the loop cannot be grouped."""
+        """Return the PopGroups object for a loop, or None if its trips cannot be grouped."""
         if not _suits(e, loop) or unroll_factor(e, loop) == 1:
             return None
         return cls(e, loop, begin, count, word)
@@ -119,7 +119,7 @@ class PopGroups:
     # -- a group --------------------------------------------------------------------------------------------
 
     def _tops(self, stack: str) -> list[ir.LLVMValue]:
-        """Return the values that the trips of a group read on top of each stack."""
+        """Emit loads of the values that the trips of a group find on top of a stack, and return them."""
         e, cursor, found = self.e, self.e.flow.cursors[stack], []
         address = cursor.address(e)
         for _ in range(self.at_once):
@@ -128,7 +128,7 @@ class PopGroups:
         return found
 
     def _are_small(self, tops: dict[str, list[ir.LLVMValue]]) -> ir.LLVMValue | None:
-        """Return the condition that all tops are as small as assumed, or NaN; None if nothing is assumed."""
+        """Return the condition that all loaded tops are as small as short code assumes; None if it assumes nothing."""
         e, b = self.e, self.e.b
         small: ir.LLVMValue | None = None
         for stack, most in self.assumed.items():
@@ -138,7 +138,7 @@ class PopGroups:
         return small
 
     def _largest(self, values: list[ir.LLVMValue]) -> list[ir.LLVMValue]:
-        """Return the largest magnitude of the values, or several, as far as one instruction gives the larger of two."""
+        """Return the largest magnitude of the values, or several candidates if the type has no maximum instruction."""
         sizes = [self.e.intrinsic("fabs", v) for v in values]
         while len(sizes) > 1 and sizes[0].type == F32:
             # The instruction prefers numbers to NaN.
@@ -146,7 +146,7 @@ class PopGroups:
         return sizes
 
     def _together(self, tops: dict[str, list[ir.LLVMValue]], left: ir.LLVMValue) -> None:
-        """Emit the `at_once` trips that run together, with the stack values that were read before them."""
+        """Emit the `at_once` trips of a group, which use the stack values that were loaded before."""
         e = self.e
         usual = e.flow.usual
         for trip in range(self.at_once):
@@ -157,7 +157,7 @@ class PopGroups:
     # -- single trips ---------------------------------------------------------------------------------------
 
     def _one_by_one(self, left: ir.Phi, head: ir.BasicBlock, done: ir.BasicBlock) -> None:
-        """Emit the loop over single trips, which runs as many as a group has or as are left."""
+        """Emit a loop over single trips: those of one group, or those that are left if these are fewer."""
         e, b = self.e, self.e.b
         few = b.icmp_unsigned("<", left, self._number(self.at_once))
         stop = b.select(few, self._number(0), b.sub(left, self._number(self.at_once)))
@@ -182,7 +182,7 @@ class PopGroups:
             b.branch(done)
 
     def _trip(self, left: ir.LLVMValue) -> None:
-        """Emit one trip; `left` counts the trips left before it."""
+        """Emit one trip; `left` is the number of trips left including this one."""
         e, b, loop = self.e, self.e.b, self.loop
         if loop.index in used_values(walk(loop.body)):
             ahead = b.sub(left, const(I64, 1))

@@ -32,7 +32,7 @@ def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.LLVMValue]) -> None
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write `sg.print(buffer, first, printer, head, iteration)`: it gives the address of a record, or null.
+    """Define `sg.print`, which reserves space for a record and returns its address, or null if the buffer is full.
 
     The result is null if the buffer has no room.
     """

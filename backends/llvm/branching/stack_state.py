@@ -1,4 +1,4 @@
-"""This module keeps the adstacks of a function being written: place of the row, depth, and number of slots."""
+"""This module tracks the adstacks of a function being emitted: address of the row, depth, and capacity."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class StackGroup:
     known: tuple[ir.BasicBlock, ir.LLVMValue] | None = None
 
     def depth(self, e: Emitter) -> ir.LLVMValue:
-        """Return the depth of the stacks, read from their register."""
+        """Emit a load of the depth that the stacks of the group share, and return it."""
         if self.known is None or self.known[0] is not e.b.block:
             self.known = e.b.block, e.flow.load(I64, self.register)
         return self.known[1]
 
     def set(self, e: Emitter, depth: ir.LLVMValue) -> None:
-        """Set the depth of all stacks."""
+        """Emit a store of a new depth for all stacks of the group."""
         e.flow.store(depth, self.register)
         self.known = e.b.block, depth
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
 
     def jump(self, e: Emitter, change: ir.LLVMValue) -> None:
-        """Add `change` to the depth of all stacks."""
+        """Emit an addition of `change` to the depth of all stacks of the group."""
         depth = e.b.add(self.depth(e), change)
         e.flow.store(depth, self.register)
         self.known = e.b.block, depth
@@ -71,7 +71,7 @@ class StackGroup:
 
 @dataclass(frozen=True)
 class StackState:
-    """Represent a stack of the function.
+    """Represent an adstack in the function being emitted: address, slot distance, and group of equal depth.
 
     Attributes:
         stack: Place of the stack in the argument block.
@@ -91,13 +91,13 @@ class StackState:
         return self.stack.alloca.dtype
 
     def depth(self, e: Emitter) -> ir.LLVMValue:
-        """Return the number of slots in use."""
+        """Return the current depth of the stack as an LLVM value."""
         return e.b.add(self.group.depth(e), const(I64, self.group.pending[self.stack.alloca.stack]))
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Represent the place where a stack of equal steps is pushed or popped next.
+    """Represent a register that holds the address of an adstack's next push or pop.
 
     Attributes:
         place: Register with the address of a slot.
@@ -111,7 +111,7 @@ class Cursor:
 
     @classmethod
     def of(cls, e: Emitter, s: StackState, at: int) -> Cursor:
-        """Return a cursor at the depth of a stack + `at`."""
+        """Create a cursor that points to the slot number depth + `at` of a stack."""
         t = memory_type(s.dtype)
         made = cls(e.alloca(s.base.type), s.base.type, e.entry.mul(s.pitch, const(I64, s.dtype.size)))
         number = e.b.add(s.depth(e), const(I64, at))
@@ -119,7 +119,7 @@ class Cursor:
         return made
 
     def address(self, e: Emitter) -> ir.LLVMValue:
-        """Return the address that the cursor has at this point."""
+        """Emit a load of the address that the cursor holds."""
         return e.flow.load(self.space, self.place)
 
     def moved(self, e: Emitter, address: ir.LLVMValue, change: int) -> ir.LLVMValue:
@@ -145,7 +145,7 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 
 def _group(e: Emitter, stacks: list[StackLayout]) -> StackGroup:
-    """Return the group of these stacks, with the least of their capacities."""
+    """Return a new group for these stacks, with the smallest of their capacities."""
     capacity, *others = [e.slot(s.capacity_at) for s in stacks]
     for other in others:
         capacity = e.entry.select(e.entry.icmp_unsigned("<", other, capacity), other, capacity)
@@ -153,7 +153,7 @@ def _group(e: Emitter, stacks: list[StackLayout]) -> StackGroup:
 
 
 def _place(e: Emitter, stack: StackLayout) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the address of the stack's first slot and the distance of its slots, computed at the function's head."""
+    """Emit, at the function's head, the address of the stack's first slot and the distance of slots; return both."""
     layout, b = e.m.layout, e.entry
     key = stack.task, stack.slab
     width = 2 if stack.alloca.adjoint else 1

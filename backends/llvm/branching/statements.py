@@ -1,4 +1,4 @@
-"""This module holds LOWER: how each statement that is not control flow becomes LLVM IR, with one entry per class.
+"""This module defines LOWER, the table that translates each statement except control flow to LLVM IR.
 
 Values, assertions and prints are in this file; memory and adstacks add their rows from files of their own.
 """
@@ -43,12 +43,12 @@ def _arg(e: Emitter, stmt: n.Arg) -> None:
 
 
 def from_memory(e: ArithEmitter, content: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
-    """Return a value from its form in memory: any non-zero byte is a true u1."""
+    """Return a value loaded from memory in the form used in registers: a boolean byte becomes an i1."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
 def to_memory(e: ArithEmitter, value: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
-    """Return a value in the form that it has in memory."""
+    """Return a value in the form used in memory: an i1 becomes a byte."""
     return casts.cast(e, value, u1, u8) if is_bool else value
 
 
@@ -107,7 +107,7 @@ def _assert(e: Emitter, stmt: n.Assert) -> None:
 
 @LOWER.row(n.Print)
 def _print(e: Emitter, stmt: n.Print) -> None:
-    """Emit callback(site, arguments): each argument is passed in an 8-byte word, in the form that it has in memory."""
+    """Emit a call of the print callback with the site number and an array of 8-byte argument words."""
     if e.m.layout.device:
         record(e, stmt, [to_memory(e, e.operand(value), value.type.is_bool) for value in stmt.args])
         return

@@ -1,4 +1,4 @@
-"""This package emits a parallel task as masked code: a block of iterations at once, each a lane of wide vectors."""
+"""This package emits masked code: a block of iterations runs at once, each as a lane of wide vectors."""
 
 from .generate import eligible, generate_masked, lanes_by_task, lanes_of
 

@@ -1,4 +1,4 @@
-"""This module emits access to memory under masks: a place for each lane, read and written by the active lanes alone.
+"""This module emits memory accesses of masked code: only active lanes read or write, each its own address.
 
 A place is one address for all lanes, the first of a run of neighboring elements, or an address for each lane. Where the
 machine has no masked access to memory, a run is accessed whole if all lanes are active, and lane by lane otherwise;
@@ -22,7 +22,7 @@ _SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "
 
 @dataclass(frozen=True)
 class LanePlace:
-    """Represent where the lanes access memory.
+    """Represent the addresses that lanes access: one for all lanes, consecutive ones, or a vector of addresses.
 
     Attributes:
         kind: uniform: one address; run: the address of lane 0's element, the others follow; apart: a vector of
@@ -35,7 +35,7 @@ class LanePlace:
 
 
 def read(e: LaneEmitter, place: LanePlace, t: ir.Type) -> ir.LLVMValue:
-    """Return the element of each active lane, zero in the others; one scalar if all lanes read one element."""
+    """Emit a load for each active lane and return the values, 0 in other lanes; a scalar for one common address."""
     if place.kind == "uniform":
         return e.b.load(place.address, t)
     wide, mask = e.wide(t), e.flow.mask
@@ -49,7 +49,7 @@ def read(e: LaneEmitter, place: LanePlace, t: ir.Type) -> ir.LLVMValue:
 
 
 def write(e: LaneEmitter, place: LanePlace, value: ir.LLVMValue) -> None:
-    """Store the element of each active lane; of lanes that store to one address, the last one stays."""
+    """Emit a store of each active lane; if lanes store to the same address, the last lane wins."""
     mask = e.flow.mask
     if place.kind == "uniform":
         one = e.b.extract_element(value, e.last(mask)) if isinstance(value.type, ir.VectorType) else value
@@ -70,7 +70,7 @@ def write(e: LaneEmitter, place: LanePlace, value: ir.LLVMValue) -> None:
 
 
 def _has_instruction(e: LaneEmitter, place: LanePlace, t: ir.Type) -> bool:
-    """Return True if the machine accesses elements of the type `t` at this place under a mask."""
+    """Return True if the machine has a masked instruction for this access to elements of type `t`."""
     return e.m.target.vector_masks and (place.kind == "run" or _SIZES[t.name] >= 4)
 
 
@@ -82,12 +82,12 @@ LaneBody = Callable[[ArithEmitter, ir.LLVMFunction], None]
 def _helper(
     e: ArithEmitter, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: LaneBody
 ) -> ir.LLVMFunction:
-    """Return the function that does this access lane by lane."""
+    """Return the helper function that makes an access lane by lane; the first call lets `body` write it."""
     return e.m.helper(f"sg.lanes.{name}.{suffix(wide)}", result, params, body, WIDE)
 
 
 def _load_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write a function that reads a run: whole if all lanes are active, else lane by lane."""
+    """Emit the body of a masked load of consecutive elements: one vector load if all lanes are active."""
     start, mask = function.args
     assert isinstance(function.result, ir.VectorType)
     t, wide = function.result.element, function.result
@@ -98,7 +98,7 @@ def _load_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _unless_full(a: ArithEmitter, mask: ir.LLVMValue, whole: Callable[[], None]) -> None:
-    """Emit a test for a full mask: if all lanes are set, run the code of `whole` and return; else go on."""
+    """Emit a branch for a full mask, which runs the code of `whole`; other masks continue after it."""
     b = a.b
     full, part = b.function.append_basic_block("full"), b.function.append_basic_block("part")
     b.cbranch(a.intrinsic("vector.reduce.and", mask, result=I1, by=[mask.type]), full, part)
@@ -108,7 +108,7 @@ def _unless_full(a: ArithEmitter, mask: ir.LLVMValue, whole: Callable[[], None])
 
 
 def _store_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write a function that stores a run: whole if all lanes are active, else lane by lane."""
+    """Emit the body of a masked store of consecutive elements: one vector store if all lanes are active."""
     value, start, mask = function.args
     assert isinstance(value.type, ir.VectorType)
     t = value.type.element
@@ -124,7 +124,7 @@ def _store_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _gather_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write a function that reads an address of each active lane."""
+    """Emit the body of a gather: a load from one address per active lane."""
     addresses, mask = function.args
     assert isinstance(function.result, ir.VectorType)
     t = function.result.element
@@ -138,7 +138,7 @@ def _gather_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _scatter_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write a function that stores to an address of each active lane."""
+    """Emit the body of a scatter: a store to one address per active lane."""
     value, addresses, mask = function.args
     assert isinstance(value.type, ir.VectorType)
     t = value.type.element

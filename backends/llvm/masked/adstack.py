@@ -1,4 +1,4 @@
-"""This module holds the entries of MASKED for adstacks.
+"""This module contains the entries of the table MASKED for statements on adstacks.
 
 A row holds the stacks of all lanes of a block, slot-major: slot k of a stack is `lanes` primals and then, if it has
 them, `lanes` adjoints, at base + row * (lanes * stride) + lanes * offset + k * lanes * slot bytes. Reads of an empty
@@ -33,7 +33,7 @@ _DEEPEST = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class LaneStack:
-    """Represent an adstack of the function.
+    """Represent an adstack in a function of masked code, for all lanes of the block.
 
     Attributes:
         stack: Place of the stack in the argument block.
@@ -62,7 +62,7 @@ class LaneStack:
 
 
 def _stack(e: LaneEmitter, name: str) -> LaneStack:
-    """Return the state of the stack with this name; the first call makes it at the head of the function."""
+    """Return the LaneStack for the adstack with this name; the first call creates it at the function's head."""
     if name not in e.lane_stacks:
         stack = next(s for s in e.m.layout.stacks if s.task == e.task and s.alloca.stack == name)
         ragged = name in e.u.ragged
@@ -118,7 +118,7 @@ def _alloca(e: LaneEmitter, stmt: n.StackAlloca) -> None:
 
 
 def _top(e: LaneEmitter, s: LaneStack) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (depth after a pop, address of the top slot) of a stack of one depth; the row of zeros if it is empty."""
+    """Return (depth after a pop, address of the top slot) of a stack whose depth is the same in all lanes."""
     depth = e.b.load(s.depth, I64)
     filled = e.b.icmp_unsigned("!=", depth, const(I64, 0))
     under = e.b.select(filled, e.b.sub(depth, const(I64, 1)), const(I64, 0))
@@ -131,7 +131,7 @@ def _aligned(t: ir.Type) -> int:
 
 
 def check_room_once(e: LaneEmitter, loop: n.For, trips: ir.LLVMValue) -> frozenset[str]:
-    """Compare the room of stacks of one depth before a loop; return the stacks whose pushes need no comparison."""
+    """Emit capacity checks before a loop for stacks of uniform depth; return the stacks that then need no more."""
     found = {name: _stack(e, name) for name in pushes_of_a_trip(loop)}
     even = {name: s for name, s in found.items() if not s.ragged}
     for name, s in even.items():
@@ -140,7 +140,7 @@ def check_room_once(e: LaneEmitter, loop: n.For, trips: ir.LLVMValue) -> frozens
 
 
 def _even_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -> None:
-    """Push a value onto a stack of one depth."""
+    """Emit a push onto a stack whose depth is the same in all lanes."""
     b = e.b
     depth = b.load(s.depth, I64)
     deeper = b.add(depth, const(I64, 1))
@@ -171,7 +171,7 @@ def _together(
     run: Callable[[ir.LLVMValue], ir.LLVMValue | None],
     apart: Callable[[ir.LLVMValue], ir.LLVMValue | None],
 ) -> ir.LLVMValue | None:
-    """Emit an access to a stack of several depths in two versions: for lanes of equal and of different depths.
+    """Emit an access to a stack with a depth per lane twice: for equal depths and for different depths.
 
     Args:
         e: Emitter of the function.
@@ -208,7 +208,7 @@ def _together(
 
 
 def _places(e: LaneEmitter, s: LaneStack, numbers: ir.LLVMValue, part: int) -> LanePlace:
-    """Return the place of the element of each lane in its own slot."""
+    """Return the address of each lane's element in the slot with the lane's own number."""
     t = memory_type(s.dtype)
     wide = e.b.zext(numbers, e.wide(I64))
     per_slot = e.lanes * (2 if s.stack.alloca.adjoint else 1)
@@ -273,13 +273,13 @@ def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.LLVMValue:
 
 
 def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the address of the slot below this depth, or of the zeros at depth 0."""
+    """Return the address of the top slot of a stack of the given depth, or of a row of zeros at depth 0."""
     filled = e.b.icmp_unsigned("!=", depth, const(I32, 0))
     return e.b.select(filled, _slot(e, s, e.b.sub(depth, const(I32, 1))), s.empty)
 
 
 class _filled:
-    """Narrow the mask to lanes whose stack is not empty; give the number of their top slot, 0 in the others."""
+    """Restrict the mask, inside `with`, to lanes whose stack is not empty, and yield the numbers of their top slots."""
 
     def __init__(self, e: LaneEmitter, depths: ir.LLVMValue) -> None:
         self.e, self.outer = e, e.flow.mask

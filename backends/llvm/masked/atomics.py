@@ -1,4 +1,4 @@
-"""This module holds the entry of MASKED for atomics.
+"""This module contains the entry of the table MASKED for atomic updates.
 
 Where every iteration has an element of its own, an update is a vector read, operation and write. Where all lanes update
 one element and nothing reads what was there, the active lanes are combined first and the element is updated once.
@@ -47,7 +47,7 @@ def _is_own(e: LaneEmitter, stmt: n.Atomic) -> bool:
 
 
 def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar) -> None:
-    """Update an element of each lane by a vector read, operation and write."""
+    """Emit an update of one element per lane by a vector load, operation and store."""
     old = read(e, place, memory_type(t))
     value = to_memory(e, e.vector(stmt.value), t.is_bool)
     write(e, place, atomics.combine(e, stmt.op, t, old, value))
@@ -100,7 +100,7 @@ def _neutral(op: str, t: Scalar) -> float | int:
 
 
 def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar, atomic: bool) -> None:
-    """Let one active lane after the other make its update."""
+    """Emit the updates of the active lanes one after another."""
     wide = e.wide(memory_type(t))
     if place.kind == "uniform":
         places = e.splat(place.address)
@@ -120,7 +120,7 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar, ato
 
 
 def _in_order(a: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar, atomic: bool) -> None:
-    """Write helper(addresses, mask, values[, expected]), which returns the old values, zero for inactive lanes."""
+    """Define a helper that updates addresses lane by lane and returns the old values, 0 in inactive lanes."""
     addresses, mask, *values = function.args
     memory = memory_type(t)
     places, contents = spilled(a, addresses), [spilled(a, v) for v in values]

@@ -1,4 +1,4 @@
-"""This module sorts a list of iterations by the trip counts of their loops, to within an eighth.
+"""This module sorts a list of iterations by the trip counts of their loops, with a precision of one eighth.
 
 Keys are small numbers: the exponent of the trip count and three more digits. A counting sort thus takes two passes, and
 iterations with one key stay near their neighbors in memory.
@@ -28,7 +28,7 @@ _OF_ONE = (127 << _DIGITS) - 1
 
 
 def keys(e: LaneEmitter, trips: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the key of each lane: 0 for no trips, then rising; up to 15 trips each number has its own key."""
+    """Return a sort key for each lane's trip count: keys rise with the count, and counts up to 15 have one each."""
     b = e.b
     trips = e.intrinsic("umin", trips, e.const(trips, LONGEST))
     # The bits of the trip count as f32 begin with its exponent and its highest digits.
@@ -38,7 +38,7 @@ def keys(e: LaneEmitter, trips: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def sorter(a: ArithEmitter) -> ir.LLVMFunction:
-    """Return the function sg.sort(places, keys, count, out), which writes the places in order of their keys."""
+    """Return the function sg.sort(places, keys, count, out), which writes `places` to `out`, sorted by key."""
 
     def body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
         b, (places, key_of, count, out) = a.b, function.args
@@ -47,7 +47,7 @@ def sorter(a: ArithEmitter) -> ir.LLVMFunction:
         b.call(memset, [starts, const(I8, 0), const(I64, 4 * COUNT * WAYS), const(I1, False)])
 
         def take(k: ir.LLVMValue) -> ir.LLVMValue:
-            """Return the count of the key of entry k, and add 1 to it."""
+            """Return the counter that belongs to the key of entry k, and add 1 to this counter."""
             key = b.mul(b.zext(b.load(b.gep(key_of, k, I32), I32), I64), const(I64, WAYS))
             place = b.gep(starts, b.or_(key, b.and_(k, const(I64, WAYS - 1))), I32)
             number = b.load(place, I32)
@@ -62,7 +62,7 @@ def sorter(a: ArithEmitter) -> ir.LLVMFunction:
         b.store(const(I32, 0), sum_so_far)
 
         def begin(k: ir.LLVMValue) -> None:
-            """Replace count k by the sum of the counts before it."""
+            """Replace counter number k by the sum of the counters before it."""
             place, before = b.gep(starts, k, I32), b.load(sum_so_far, I32)
             b.store(b.add(before, b.load(place, I32)), sum_so_far)
             b.store(before, place)
@@ -76,7 +76,7 @@ def sorter(a: ArithEmitter) -> ir.LLVMFunction:
 
 
 def _each(b: IRBuilder, count: ir.LLVMValue, visit: Callable[[ir.LLVMValue], object]) -> None:
-    """Run visit(k) for 0 <= k < count."""
+    """Emit a loop that runs `visit(k)` for each k from 0 to count - 1."""
     head, body, done = map(b.function.append_basic_block, ("each", "entry", "done"))
     before = b.block
     b.branch(head)

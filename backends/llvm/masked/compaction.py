@@ -1,4 +1,4 @@
-"""This module runs blocks of iterations that a scan has selected: those that pass a gate, or run loops equally long.
+"""This module emits masked code over scanned iterations: those that pass a gate, sorted by the trips of their loops.
 
 `masked.N` goes through its iterations by chunks. `scan.N` runs the statements that decide (selection.py) on blocks of
 neighbors and lists what passes, by its number within the chunk, with a key that grows with its trip count. A list whose
@@ -57,7 +57,7 @@ def selecting_function(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> i
 
 
 class _ChunkLoop:
-    """Write the loop over chunks; `outcomes` holds the status of each way to run one, and its block."""
+    """Emit the loop over chunks of iterations: scan a chunk, then run its list or its neighboring iterations."""
 
     def __init__(self, m: ModuleState, function: ir.LLVMFunction, s: ScanPlan, lanes: int) -> None:
         self.m, self.function, self.s = m, function, s
@@ -116,11 +116,11 @@ class _ChunkLoop:
         self._close()
 
     def _found(self, at: int) -> ir.LLVMValue:
-        """Return a number that the scan has stored, such as the count of iterations that pass."""
+        """Emit a load of number `at` of the scan's results, such as the count of iterations that pass."""
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
     def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
-        """Go to `listed` with the list that is returned, or to `even`.
+        """Emit the choice between the sorted and unsorted list of a chunk, and return the address of the list.
 
         Where all iterations are run from the list, `even` leads to `listed` too.
         """
@@ -146,12 +146,12 @@ class _ChunkLoop:
         return chosen
 
     def _ran(self, status: ir.LLVMValue) -> None:
-        """Add the status that running a chunk returned to the status of the task."""
+        """Record the status that running a chunk returned, as one input of the status phi."""
         self.outcomes.append((status, self.b.block))
         self.b.branch(self.at["ran"])
 
     def _close(self) -> None:
-        """Go on to the next chunk, or leave with a status that is not OK."""
+        """Emit the end of a chunk: continue with the next one, or return a status that is not OK."""
         b, at = self.b, self.at
         b.position_at_end(at["ran"])
         status = b.phi(I32)
@@ -168,7 +168,7 @@ class _ChunkLoop:
 
 
 def _scan(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunction:
-    """Write scan.N(block, first, last, places, keys, found), which lists iterations by their distance from `first`.
+    """Define scan.N(block, first, last, places, keys, found), which lists passing iterations relative to `first`.
 
     It gives a status. `found` gets three numbers: how many iterations are listed, the sum of their trips, and the trips
     that lanes of blocks of neighbors would run or wait.
@@ -195,7 +195,7 @@ class _Scan:
             e.entry.store(const(I64, 0), total)
 
     def emit(self, along: bool) -> None:
-        """Emit the whole function."""
+        """Emit the whole function: the scan of all blocks and the store of its three totals."""
         e, found = self.e, self.e.function.args[5]
         emit_block_loop(e, along, self._block)
         for at, total in enumerate(self.totals):
@@ -204,7 +204,7 @@ class _Scan:
         e.finish()
 
     def _block(self, k: ir.LLVMValue) -> None:
-        """Emit the scan of one block of neighbors."""
+        """Emit the scan of one block of neighboring iterations."""
         e, s, b = self.e, self.s, self.e.b
         e.flow.block(s.deciding)
         after = e.flow.append("scanned")
@@ -231,7 +231,10 @@ class _Scan:
         return b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64)
 
     def _trips(self) -> ir.LLVMValue | None:
-        """Return for each lane the sum of the trip counts of `s.loops`, or None without them; update totals 1 and 2."""
+        """Emit the sum of trip counts for each lane and return it, or None if no loop is counted.
+
+        The code also adds to totals 1 (trips) and 2 (trips that neighbors would run or wait).
+        """
         e, b, trips = self.e, self.e.b, None
         for loop in self.s.loops:
             word = I64 if loop.begin.type.bits == 64 else I32
@@ -246,7 +249,7 @@ class _Scan:
         return trips
 
     def _append(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
-        """Append all active lanes to the list; they are the lowest lanes of the block."""
+        """Emit stores that append the active lanes, which come first in the vector, to the list."""
         e, b = self.e, self.e.b
         count = self._add(0, self._number())
         # Whole vectors are stored: the list has room for the lanes behind, which the next block overwrites.
@@ -255,7 +258,7 @@ class _Scan:
                 b.store(vector, b.gep(e.function.args[place], count, I32), 4)
 
     def _compress(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
-        """Append the active lanes to the list without gaps."""
+        """Emit code that appends the iterations of the active lanes to the list of passing iterations, without gaps."""
         e, b = self.e, self.e.b
         if keys is not None:
             b.store(keys, self.vector)
@@ -270,7 +273,7 @@ class _Scan:
 
 
 def _pass(e: LaneEmitter, gate: Gate, closed: ir.BasicBlock) -> None:
-    """Go on with the lanes that pass the gate, or to `closed` if there are none."""
+    """Restrict the mask to the lanes that pass the gate. Emit a branch to `closed` if no lane passes."""
     b, cond = e.b, e.vector(gate.cond)
     e.flow.mask = b.and_(e.flow.mask, cond if gate.opens else b.xor(cond, e.const(cond, True)))
     some = e.flow.append("passing")
@@ -282,7 +285,10 @@ def _pass(e: LaneEmitter, gate: Gate, closed: ir.BasicBlock) -> None:
 
 
 def _listed(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunction:
-    """Write listed.N(block, base, places, count, row), which runs the iterations base + places[0 .. count]."""
+    """Write the function `listed.N`, which runs the iterations on a list block by block, and return it.
+
+    Its parameters are (block, base, places, count, row); it runs the iterations base + places[0 .. count].
+    """
     function = ir.LLVMFunction(m.module, f"listed.{index}", I32, [PTR, I64, PTR, I64, I64], WIDE, "internal")
     e = emitter(m, function, index, s.flat, lanes, along=False)
     _, base, places, count, e.row = function.args
@@ -311,7 +317,10 @@ def _listed(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> ir.LLVMFunct
 
 
 def _open_block(e: LaneEmitter, base: ir.LLVMValue, places: ir.LLVMValue, left: ir.LLVMValue) -> None:
-    """Set indices and mask for the next block of the list; lanes past its end run as iteration `base`, masked out."""
+    """Set indices and mask of the lanes for the next block of the list, without lanes past the end of the list.
+
+    A lane past the end is masked out; it has the indices of iteration `base`.
+    """
     b = e.b
     number = b.select(b.icmp_unsigned("<", left, const(I64, e.lanes)), left, const(I64, e.lanes))
     mask = e.first_lanes(number)

@@ -1,4 +1,6 @@
-"""This module writes `masked.N(block, first, last, stride, row)`, which runs iterations of a task block by block.
+"""This module writes the function `masked.N` of task N, which runs iterations of the task in blocks of lanes.
+
+Its parameters are (block, first, last, stride, row).
 
 The function runs iterations first <= k < last. A block is a run of iterations along the last axis of the box, cut at
 the end of its row: leading indices are then uniform and the last one rises by one from lane to lane. Where the last
@@ -32,24 +34,24 @@ SHORT = 16
 
 
 def lower_exits_of(kernel: Kernel, index: int) -> Task:
-    """Return the task alone, without break, continue, return and scope."""
+    """Return a task of the kernel in which break, continue, return and scope are replaced by branches and flags."""
     return lower_exits(replace(kernel, tasks=(kernel.tasks[index],))).tasks[0]
 
 
 def masked_function(m: ModuleState, index: int, lanes: int) -> ir.LLVMFunction:
-    """Write the exported function of a task, over blocks of neighboring iterations."""
+    """Write the exported function `masked.N` of task N, which runs blocks of neighboring iterations, and return it."""
     function = task_function(m, index, f"masked.{index}")
     emit_neighbor_blocks(m, function, index, lower_exits_of(m.kernel, index), lanes)
     return function
 
 
 def task_function(m: ModuleState, index: int, name: str, linkage: str = "") -> ir.LLVMFunction:
-    """Return a function for iterations of a task, still without code."""
+    """Declare the function that runs iterations of a task, and return it without a body."""
     return ir.LLVMFunction(m.module, name, I32, [pointer(m.target.space), *[I64] * 4], WIDE, linkage)
 
 
 def emit_neighbor_blocks(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, lanes: int) -> None:
-    """Write code for blocks of neighboring iterations."""
+    """Write the body of a task's function: a loop over blocks of neighboring iterations."""
     along = runs_along_rows(task)
     e = emitter(m, function, index, task, lanes, along)
     e.row = function.args[4]
@@ -59,7 +61,7 @@ def emit_neighbor_blocks(m: ModuleState, function: ir.LLVMFunction, index: int, 
 
 
 def emitter(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, lanes: int, along: bool) -> LaneEmitter:
-    """Return an emitter for a function whose lanes are iterations of the task.
+    """Return an emitter for a function in which each lane runs one iteration of the task.
 
     Args:
         m: Module that gets the function.
@@ -78,7 +80,7 @@ def emitter(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, l
 
 
 def runs_along_rows(task: Task) -> bool:
-    """Return True if blocks are runs along the last axis."""
+    """Return True if the iterations of a block are neighbors along the last axis of the box."""
     if len(task.indices) == 1:
         return True
     begin, end = extents(task)[-1]
@@ -86,7 +88,7 @@ def runs_along_rows(task: Task) -> bool:
 
 
 def emit_block_loop(e: LaneEmitter, along: bool, content: Callable[[ir.LLVMValue], None]) -> None:
-    """Emit a loop over the iterations from the function's second argument to its third.
+    """Emit a loop that runs the iterations first .. last, the function's second and third arguments, in blocks.
 
     Args:
         e: Emitter of the function.
@@ -116,7 +118,10 @@ def emit_block_loop(e: LaneEmitter, along: bool, content: Callable[[ir.LLVMValue
 
 
 def start_block(e: LaneEmitter, mask: ir.LLVMValue, iterations: Callable[[], ir.LLVMValue]) -> None:
-    """Begin a block with these lanes; iterations() gives their numbers, for lanes that draw."""
+    """Set the mask for a new block of iterations. In tasks that draw, reset the draw counters of the lanes.
+
+    `iterations()` returns the iteration number of each lane; it is called in tasks that draw.
+    """
     e.flow.mask = mask
     if e.draws is not None:
         e.iteration = iterations()
@@ -129,13 +134,16 @@ def _least(b: IRBuilder, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _box(e: LaneEmitter, axis: int) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (begin, extent) of an axis."""
+    """Return the begin and the extent of an axis of the task's box, read from the argument block."""
     at = e.m.layout.boxes[e.task] + 16 * axis
     return e.slot(at), e.slot(at + 8)
 
 
 def _cut(e: LaneEmitter, k: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
-    """Set the indices of a block along a row; return the number of its iterations, which end with the row."""
+    """Set the indices of a block of neighbors on the last axis. Return its number of iterations.
+
+    The block ends where the last axis ends.
+    """
     b, rest = e.b, k
     for axis in reversed(range(1, len(e.body.indices))):
         extent = _box(e, axis)[1]
@@ -149,7 +157,7 @@ def _cut(e: LaneEmitter, k: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _set_index(e: LaneEmitter, axis: int, place: ir.LLVMValue) -> None:
-    """Set an index from its place along the axis, which is that of lane 0 for the last axis."""
+    """Set the index of an axis to begin + place. On the last axis, lane k gets begin + place + k."""
     index = e.body.indices[axis]
     number = e.from_i64(e.b.add(_box(e, axis)[0], place), index.type)
     if axis < len(e.body.indices) - 1:
@@ -160,7 +168,7 @@ def _set_index(e: LaneEmitter, axis: int, place: ir.LLVMValue) -> None:
 
 
 def decode_indices(e: LaneEmitter, k: ir.LLVMValue, further: ir.LLVMValue) -> None:
-    """Set the indices of each lane from its number k + further; lanes that are not active get arbitrary indices.
+    """Set the indices of each lane from its row-major iteration number k + further.
 
     Only k is divided as a whole. The lanes are a few further along each axis, and that quotient is found in f64, which
     is exact below 2^53.
@@ -179,6 +187,6 @@ def decode_indices(e: LaneEmitter, k: ir.LLVMValue, further: ir.LLVMValue) -> No
 
 
 def _set_lanes(e: LaneEmitter, axis: int, places: ir.LLVMValue) -> None:
-    """Set an index of each lane from its place along the axis."""
+    """Set the index of an axis in each lane to the begin of the axis plus the lane's place."""
     index = e.body.indices[axis]
     e.values[index] = e.from_i64(e.b.add(e.splat(_box(e, axis)[0]), places), index.type)

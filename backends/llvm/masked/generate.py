@@ -1,4 +1,7 @@
-"""This module makes the masked module of a kernel: which tasks have masked code, with how many lanes, and the code."""
+"""This module generates the masked code of a kernel: it chooses the tasks and their numbers of lanes.
+
+It also writes the functions.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ LOCAL_MEMORY = 1 << 17
 
 
 def eligible(kernel: Kernel, index: int, forced: bool = True) -> bool:
-    """Return True if a task has masked code: it is parallel, prints nothing, and its local arrays are not vast.
+    """Return True if a task can have masked code: it is parallel, does not print, and has no large local arrays.
 
     Args:
         kernel: Kernel of the task.
@@ -49,13 +52,13 @@ def eligible(kernel: Kernel, index: int, forced: bool = True) -> bool:
 
 
 def _local_bytes(kernel: Kernel, index: int) -> int:
-    """Return the bytes of the local arrays of one iteration."""
+    """Return the number of bytes that the local arrays of one iteration occupy."""
     arrays = (s for s in walk(kernel.tasks[index].body) if isinstance(s, n.LocalArray))
     return sum(s.size * s.dtype.size for s in arrays)
 
 
 def lanes_of(kernel: Kernel, index: int, options: Options, target: Target) -> int:
-    """Return the number of lanes of a block of an eligible task."""
+    """Return the number of lanes in one block of a task's masked code."""
     if options.lanes:
         return options.lanes
     carried, local = _carried_bytes(kernel.tasks[index].body), _local_bytes(kernel, index)
@@ -68,7 +71,7 @@ def lanes_of(kernel: Kernel, index: int, options: Options, target: Target) -> in
 
 
 def _carried_bytes(body: Block) -> int:
-    """Return the bytes of the scalar locals that loops set and that are declared around them."""
+    """Return the total size in bytes of the scalar locals whose values pass from one trip of a loop to the next."""
     depths: dict[str, tuple[int, int]] = {}
     carried: dict[str, int] = {}
 
@@ -96,7 +99,7 @@ def lanes_by_task(kernel: Kernel, options: Options, target: Target) -> dict[int,
 
 
 def _function(m: ModuleState, index: int, lanes: int) -> None:
-    """Write the masked function of a task: over blocks of neighbors, or over iterations that a scan selects."""
+    """Write the masked function of a task, over blocks of neighboring iterations or of iterations that a scan lists."""
     task = lower_exits_of(m.kernel, index)
     found = selection(task, runs_along_rows(task))
     if found is None:

@@ -1,4 +1,6 @@
-"""This module emits index checks for a block of lanes; see ../index_checks.py.
+"""This module emits the index checks of masked code, which compare the indices of all lanes of a block at once.
+
+See ../index_checks.py for the index checks of branching code.
 
 An index that all lanes share is compared once. Of neighboring indices, those of the first and the last active lane are
 compared, for the others lie between them. Only where lanes go anywhere is a vector compared. Lanes that are not active
@@ -21,12 +23,15 @@ from .lanes import LaneEmitter
 
 
 def check_indices(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, extents: list[ir.LLVMValue]) -> None:
-    """End the launch where an active lane's index of an access is outside its axis."""
+    """Emit traps for the indices of an array access that are outside of the extent of their axis in an active lane."""
     compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, extents))
 
 
 def check_within(e: LaneEmitter, stmt: n.Within) -> None:
-    """End the launch where an active lane's index of a `within` is outside. Its extent may differ by lane."""
+    """Emit traps for the indices of a `within` statement that are outside in an active lane.
+
+    The extent may differ by lane.
+    """
     if not e.checked_axes(stmt):
         return
     extent = limit_of(e, stmt)
@@ -38,7 +43,7 @@ def check_within(e: LaneEmitter, stmt: n.Within) -> None:
 
 
 def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[ir.LLVMValue]) -> None:
-    """Compare the indices of these axes with their extents."""
+    """Emit a comparison of indices with the extents of the given axes, and a trap if an active lane is outside."""
     for axis in axes:
         value, extent = indices_of(stmt)[axis], extents[axis]
         site = e.m.site("index", e.task, stmt, axis)
@@ -52,7 +57,10 @@ def _compare(e: LaneEmitter, stmt: Checked, axes: Sequence[int], extents: list[i
 
 
 def _check_run(e: LaneEmitter, value: Value, extent: ir.LLVMValue, site: int) -> None:
-    """Check indices that rise by one from lane to lane, in 64 bits, as their addresses do."""
+    """Emit the index check of an index that rises by one per lane, from its first and last active lane alone.
+
+    The comparison has 64 bits, as the addresses do.
+    """
     b, base = e.b, e.to_i64(e.base(value), value.type)
     low, high = b.add(base, e.first(e.flow.mask)), b.add(base, e.last(e.flow.mask))
     below, above = (is_outside(b, end, extent) for end in (low, high))
@@ -60,7 +68,7 @@ def _check_run(e: LaneEmitter, value: Value, extent: ir.LLVMValue, site: int) ->
 
 
 def _outside(e: LaneEmitter, value: Value, extent: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the lanes whose index is outside."""
+    """Return a mask of the lanes whose index is negative or not less than the extent."""
     b, index, t = e.b, e.operand(value), value.type
     if t.bits == 64:
         return is_outside(b, index, e.splat(extent))
@@ -76,7 +84,7 @@ def _outside(e: LaneEmitter, value: Value, extent: ir.LLVMValue) -> ir.LLVMValue
 def trap_lanes(
     e: LaneEmitter, outside: ir.LLVMValue, site: int, index: ir.LLVMValue, extent: ir.LLVMValue, t: Scalar = i64
 ) -> None:
-    """End the launch if an active lane is outside; the error names the index of the lowest such lane."""
+    """Emit a trap if the mask `outside` holds in an active lane. The error reports the lowest such lane's index."""
     b, bad = e.b, e.b.and_(outside, e.flow.mask)
 
     def numbers() -> tuple[ir.LLVMValue, ir.LLVMValue]:
@@ -89,7 +97,7 @@ def trap_lanes(
 
 
 def check_before_loop(e: LaneEmitter, loop: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """End the launch if the first or the last trip of a loop would have an index outside its axis.
+    """Emit a trap if the first or the last trip of a loop would access an index outside of its axis.
 
     Args:
         e: Emitter of the function.

@@ -1,4 +1,4 @@
-"""This module defines LaneEmitter: one function of masked code being written, and what entries of MASKED do with lanes.
+"""This module defines LaneEmitter, which holds the state of a function of masked code and emits lane operations.
 
 A uniform value is a scalar, a varying value a vector of `lanes` elements. A linear value has, beside its vector, the
 scalar that lane 0 would have, in `bases`: addresses of neighboring elements are made of it.
@@ -26,7 +26,7 @@ WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="51
 
 
 class LaneEmitter(Emitter):
-    """Represent one function of masked code being written.
+    """Hold the state of one function of masked code while it is being written.
 
     Attributes:
         body: Task whose iterations are the lanes, exits lowered.
@@ -54,14 +54,14 @@ class LaneEmitter(Emitter):
 
     @property
     def active(self) -> ir.LLVMValue:  # type: ignore[override]
-        """Return the lanes that are active in the open block."""
+        """Return the mask of the lanes that are active at the place where code is emitted."""
         return self.flow.mask
 
     # -- vectors --------------------------------------------------------------------------------------------
 
     @property
     def mask_type(self) -> ir.VectorType:
-        """Return the type of a mask."""
+        """Return the LLVM type of a mask: a vector with one bit per lane."""
         return ir.VectorType(I1, self.lanes)
 
     def wide(self, t: ir.Type) -> ir.VectorType:
@@ -69,7 +69,7 @@ class LaneEmitter(Emitter):
         return ir.VectorType(t, self.lanes)
 
     def splat(self, x: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the value in every lane; a vector stays as it is."""
+        """Return a vector with the value in every lane. A value that is a vector already is returned unchanged."""
         return x if isinstance(x.type, ir.VectorType) else self.b.splat(x, self.lanes)
 
     def vector(self, value: Value) -> ir.LLVMValue:
@@ -82,25 +82,25 @@ class LaneEmitter(Emitter):
         return t if self.u.is_uniform(value) else self.wide(t)
 
     def base(self, value: Value) -> ir.LLVMValue:
-        """Return a uniform value, or what lane 0 has of a linear value."""
+        """Return the value of lane 0, as a scalar, of a value that is uniform or linear in the lane number."""
         return self.values[value] if self.u.is_uniform(value) else self.bases[value]
 
     def stride(self, value: Value) -> int | None:
-        """Return the distance of a value from lane to lane, or None if it is not known."""
+        """Return the difference of a value between neighboring lanes, or None if it is not a known constant."""
         return 0 if self.u.is_uniform(value) else self.u.strides.get(value)
 
     def numbers(self, t: ir.Type) -> ir.LLVMValue:
-        """Return the vector 0, 1, 2, ...: the number of each lane."""
+        """Return the vector 0, 1, 2, ..., whose element k is the number of lane k, with integers of type `t`."""
         return ir.LLVMValue(self.wide(t), "<" + ", ".join([f"{t.text} {k}" for k in range(self.lanes)]) + ">")
 
     def linear(self, start: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the vector start, start + 1, ...: one number for each lane."""
+        """Return the vector start, start + 1, start + 2, ..., with one element for each lane."""
         return self.b.add(self.splat(start), self.numbers(start.type))
 
     # -- masks ----------------------------------------------------------------------------------------------
 
     def any(self, mask: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the condition that some lane of a mask is set."""
+        """Return an i1 that is true if at least one lane of the mask is set."""
         word = self.bits(mask)
         return self.b.icmp_unsigned("!=", word, const(word.type, 0))
 
@@ -109,24 +109,24 @@ class LaneEmitter(Emitter):
         return self.b.bitcast(mask, ir.IntType(self.lanes))
 
     def none(self) -> ir.LLVMValue:
-        """Return a mask without lanes."""
+        """Return the mask in which no lane is set."""
         return const(self.mask_type, False)
 
     def first(self, mask: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of the lowest lane that is set; there must be one."""
+        """Return the number of the lowest lane that is set in a mask. At least one lane must be set."""
         word = self.bits(mask)
         at = self.intrinsic("cttz", word, const(I1, True))
         return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
 
     def last(self, mask: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of the highest lane that is set; there must be one."""
+        """Return the number of the highest lane that is set in a mask. At least one lane must be set."""
         word = self.bits(mask)
         zeros = self.intrinsic("ctlz", word, const(I1, True))
         at = self.b.sub(const(word.type, self.lanes - 1), zeros)
         return self.b.zext(at, I64) if self.lanes < 64 else self.b.trunc(at, I64) if self.lanes > 64 else at
 
     def reduce(self, kind: str, vector: ir.LLVMValue) -> ir.LLVMValue:
-        """Return llvm.vector.reduce.KIND over all lanes of a vector."""
+        """Return the scalar to which the intrinsic llvm.vector.reduce.KIND reduces all lanes of a vector."""
         assert isinstance(vector.type, ir.VectorType)
         return self.intrinsic(f"vector.reduce.{kind}", vector, result=vector.type.element, by=[vector.type])
 
@@ -138,5 +138,5 @@ class LaneEmitter(Emitter):
         return self.b.icmp_unsigned("<", self.numbers(word), self.splat(self.b.trunc(count, word)))
 
     def storage(self, name: str, t: Scalar) -> ir.Type:
-        """Return the type of the register of a scalar local."""
+        """Return the LLVM type of the memory of a scalar local: a vector if the local differs between lanes."""
         return self.wide(value_type(t)) if name in self.u.changing else value_type(t)

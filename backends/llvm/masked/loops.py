@@ -1,4 +1,4 @@
-"""This module holds the entries of MASKED_CONTROL on loops.
+"""This module emits `for` and `while` loops of masked code (entries of the table MASKED_CONTROL).
 
 A loop whose bounds and `until` are uniform is scalar control around a body of vectors. In any other loop, all lanes run
 in rounds of one common counter: round k of a lane is its iteration k, and the lane sits out the rounds that are not its
@@ -20,7 +20,7 @@ from .masks import MASKED_CONTROL
 
 
 class _LoopBlocks:
-    """Represent the blocks of a loop, and its counter of rounds where `trips` is read."""
+    """Hold the basic blocks of a masked loop, and its trip counters if the kernel reads the trip count."""
 
     def __init__(self, e: LaneEmitter, stmt: n.For | n.While) -> None:
         self.e, self.stmt = e, stmt
@@ -34,7 +34,7 @@ class _LoopBlocks:
             e.b.store(const(t, 0), self.trips)
 
     def count(self) -> None:
-        """Count this round for the lanes that run it; interruptible code also asks if the launch is to end."""
+        """Emit code that adds 1 to the trip counter of each active lane. Interruptible code also polls for signals."""
         poll_in_loop(self.e, self.stmt)
         if self.trips is not None and self.stmt.trips is not None:
             b, t = self.e.b, self.e.type_of(self.stmt.trips)
@@ -43,19 +43,19 @@ class _LoopBlocks:
             b.store(b.add(b.load(self.trips, t), one), self.trips)
 
     def close(self) -> None:
-        """End the loop: continue to emit after it, and set the trip count."""
+        """Continue to emit after the loop, and define the value of its trip count if the kernel reads it."""
         self.e.b.position_at_end(self.done)
         if self.trips is not None and self.stmt.trips is not None:
             self.e.values[self.stmt.trips] = self.e.b.load(self.trips, self.e.type_of(self.stmt.trips))
 
     def stop(self) -> ir.LLVMValue:
-        """Return the flag that `until` tests; a scalar if it is uniform."""
+        """Return the flag that the `until` of a loop tests: a vector, or a scalar if all lanes share it."""
         assert self.stmt.stop is not None
         local = self.e.locals[self.stmt.stop]
         return self.e.b.load(local.address, self.e.storage(self.stmt.stop, local.dtype))
 
     def back(self) -> None:
-        """Emit the end of a uniform body: test `until`, and go to the head again."""
+        """Emit the end of a loop body that all lanes leave together: test `until`, then branch to head or exit."""
         self.e.flow.go(self.latch)
         if self.stmt.stop is None:
             self.e.b.branch(self.head)
@@ -65,7 +65,7 @@ class _LoopBlocks:
 
 
 class _AliveLanes:
-    """Represent a register with the lanes that have not left a loop."""
+    """Hold a mask in memory of the lanes that still run a loop."""
 
     def __init__(self, e: LaneEmitter) -> None:
         self.e = e
@@ -73,11 +73,11 @@ class _AliveLanes:
         e.b.store(e.flow.mask, self.place)
 
     def mask(self) -> ir.LLVMValue:
-        """Return the lanes that have not left the loop."""
+        """Load the mask of the lanes that have not left the loop, and return it."""
         return self.e.b.load(self.place, self.e.mask_type)
 
     def drop(self, lanes: ir.LLVMValue) -> None:
-        """Let these lanes leave the loop."""
+        """Emit code that removes the given lanes from those that still run the loop."""
         b = self.e.b
         b.store(b.and_(self.mask(), b.xor(lanes, self.e.const(lanes, True))), self.place)
 
@@ -91,7 +91,7 @@ def _for(e: LaneEmitter, stmt: n.For) -> None:
 
 
 def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
-    """Emit a for loop whose bounds all lanes share."""
+    """Emit a `for` loop whose bounds are equal in all lanes."""
     b = e.b
     begin, count = trip_count(e, stmt)
     check_before_loop(e, stmt, begin, count)
@@ -114,7 +114,7 @@ def _uniform_for(e: LaneEmitter, stmt: n.For) -> None:
 
 
 def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
-    """Emit a for loop whose lanes run in rounds of one common counter."""
+    """Emit a `for` loop whose bounds differ by lane. It runs as many rounds as the lane with the most trips needs."""
     b = e.b
     word = I64 if stmt.begin.type.bits == 64 else I32
     counts = counts_of(e, stmt, word)
@@ -153,7 +153,7 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
 
 
 def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.LLVMValue:
-    """Return an integer operand, vector or scalar, in the counter's width."""
+    """Return an integer operand, a vector or a scalar, converted to the width of the loop counter."""
     found = e.operand(value)
     if value.type.bits == word.width:
         return found
@@ -162,7 +162,7 @@ def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.LLVMValue:
 
 
 def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.LLVMValue:
-    """Return the trip count of each lane, 0 for lanes that are not active."""
+    """Return a vector with the trip count of each lane, and 0 for lanes that are not active."""
     b = e.b
     begin, end = (e.splat(_resized(e, v, word)) for v in (stmt.begin, stmt.end))
     low, high = (begin, end) if stmt.step > 0 else (end, begin)
@@ -177,7 +177,7 @@ def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.LLVMValue:
 
 
 def _index(e: LaneEmitter, stmt: n.For, place: ir.LLVMValue) -> None:
-    """Set the index to begin + place * step, modulo the width of the index: a scalar if begin is uniform."""
+    """Set the loop index to begin + place * step, modulo 2^(bits of the index). It is a scalar if begin is uniform."""
     b, t = e.b, value_type(stmt.index.type)
     word = place.type
     assert isinstance(word, ir.IntType)
@@ -195,7 +195,7 @@ def _index(e: LaneEmitter, stmt: n.For, place: ir.LLVMValue) -> None:
 
 
 def _is_vector(value: ir.LLVMValue) -> bool:
-    """Return True if a value has lanes."""
+    """Return True if an LLVM value is a vector with one element for each lane."""
     return isinstance(value.type, ir.VectorType)
 
 
@@ -208,7 +208,7 @@ def _while(e: LaneEmitter, stmt: n.While) -> None:
 
 
 def _uniform_while(e: LaneEmitter, stmt: n.While) -> None:
-    """Emit a while loop that all lanes leave together."""
+    """Emit a `while` loop that all lanes leave together."""
     loop = _LoopBlocks(e, stmt)
     e.flow.go(loop.head)
     e.flow.block(stmt.condition)
@@ -220,7 +220,7 @@ def _uniform_while(e: LaneEmitter, stmt: n.While) -> None:
 
 
 def _divergent_while(e: LaneEmitter, stmt: n.While) -> None:
-    """Emit a while loop that each lane leaves by itself."""
+    """Emit a `while` loop that each lane leaves when its own condition fails."""
     b = e.b
     loop, alive = _LoopBlocks(e, stmt), _AliveLanes(e)
     e.flow.go(loop.head)

@@ -1,4 +1,4 @@
-"""This module emits control flow under masks: a block of lanes goes wherever at least one of them goes.
+"""This module emits control flow under masks: a block of lanes runs each branch that one of its lanes takes.
 
 `mask` holds the lanes that are active in the open block. Its invariant, which uniform loads and stores rely on: at
 least one lane is active, except inside an arm that is merged (see `_merged`). Conditions and trip counts that are
@@ -35,7 +35,7 @@ _HEAVY = frozenset({*LIBRARY, "div", "sqrt", "rsqrt", "inv", "rcp", "floordiv", 
 
 
 class Masks:
-    """Represent the control flow of one function of masked code.
+    """Hold the mask and the open basic block of one function of masked code, and emit its control flow.
 
     Attributes:
         e: Emitter of the function.
@@ -53,7 +53,7 @@ class Masks:
         self.roomy: frozenset[str] = frozenset()
 
     def block(self, body: Block) -> None:
-        """Emit statements in order."""
+        """Emit the statements of an IR block in order."""
         function, lines = self.e.function, self.e.m.module.lines
         around = function.mark
         for stmt in body:
@@ -64,7 +64,7 @@ class Masks:
 
     @contextmanager
     def under(self, mask: ir.LLVMValue) -> Iterator[None]:
-        """Let what is emitted inside the `with` run for these lanes, which are some of the active ones."""
+        """Restrict the mask to `mask`, a subset of the active lanes, for the code that the `with` block emits."""
         outer = self.mask
         self.mask = mask
         self.level += 1
@@ -73,20 +73,20 @@ class Masks:
         self.level -= 1
 
     def append(self, name: str) -> ir.BasicBlock:
-        """Append a block to the function; it is not opened."""
+        """Append a basic block to the function and return it. Emission does not move to the new block."""
         return self.e.function.append_basic_block(name)
 
     def go(self, target: ir.BasicBlock) -> None:
-        """Branch to the target and open it."""
+        """Emit a branch to the basic block `target`, and continue to emit there."""
         self.e.b.branch(target)
         self.e.b.position_at_end(target)
 
     def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
-        """Record an error with two numbers and end the launch if the scalar `bad` holds."""
+        """Emit a trap if the scalar `bad` is true: record an error with two numbers and end the launch."""
         self.trap_with(bad, site, lambda: (first, second))
 
     def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
-        """Record an error and end the launch if the scalar `bad` holds; the two numbers are computed only then."""
+        """Emit a trap if the scalar `bad` is true. The two numbers of the error are computed only in that case."""
         trap_with(self.e, bad, site, numbers)
 
 
@@ -107,7 +107,7 @@ def _if(e: LaneEmitter, stmt: n.If) -> None:
 
 
 def _arm(e: LaneEmitter, arm: Block, mask: ir.LLVMValue) -> None:
-    """Emit one arm of a divergent if under the lanes that take it."""
+    """Emit one branch of an `if` whose condition differs by lane, under the mask of the lanes that take the branch."""
     merged = _merged(arm)
     done = e.flow.append("endif")
     if not merged:
@@ -120,13 +120,13 @@ def _arm(e: LaneEmitter, arm: Block, mask: ir.LLVMValue) -> None:
 
 
 def _merged(arm: Block) -> bool:
-    """Return True if an arm runs without a branch around it, also when no lane takes it."""
+    """Return True if a branch of an `if` is so cheap that its code runs even when no lane takes it."""
     light = all(isinstance(s, _LIGHT) and not (isinstance(s, n.Op) and s.op in _HEAVY) for s in arm)
     return light and len(arm) <= MERGED
 
 
 def _plain_if(e: LaneEmitter, stmt: n.If) -> None:
-    """Emit an if whose condition all lanes share."""
+    """Emit an `if` whose condition is equal in all lanes."""
     flow = e.flow
     then, done = flow.append("then"), flow.append("endif")
     orelse = flow.append("else") if stmt.orelse else done

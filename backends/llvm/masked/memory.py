@@ -1,4 +1,4 @@
-"""This module holds the entries of MASKED for memory: arrays, temporaries, local scalars and local arrays.
+"""This module emits masked code for arrays, temporaries, local scalars and local arrays (entries of table MASKED).
 
 Elements whose numbers rise by one from lane to lane are read and written as one run of memory. A varying local array is
 [element][lane]. A local declared at the present level is overwritten in all lanes: the lanes that are not active at
@@ -20,7 +20,7 @@ from .statements import MASKED
 
 
 def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[LanePlace, Scalar]:
-    """Return (place, dtype) of the elements that a statement accesses."""
+    """Return the addresses in all lanes of the elements that a statement accesses, and their dtype."""
     temp = e.m.layout.temps.get(stmt.array)
     if temp is not None:
         return LanePlace("uniform", e.slot_pointer(temp[0])), temp[1]
@@ -43,7 +43,7 @@ def place_of(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[LanePla
 
 
 def _number(e: LaneEmitter, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue]) -> ir.LLVMValue:
-    """Return the row-major number of an element."""
+    """Return the row-major position of an element in its array."""
     linear: ir.LLVMValue = const(I64, 0)
     for axis, index in enumerate(indices):
         linear = e.b.add(e.b.mul(linear, extents[axis]), index) if axis else index
@@ -117,7 +117,10 @@ def _local_array(e: LaneEmitter, stmt: n.LocalArray) -> None:
 def _inside(
     e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: StackVariable
 ) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (index, or 0 where it is outside, condition 'it is inside'), vectors if the index varies."""
+    """Return the index of a local-array access, 0 where it is outside, and the condition that it is inside.
+
+    Both are vectors if the index varies between lanes.
+    """
     index = e.index(stmt.index)
     inside = e.b.icmp_unsigned("<", index, e.const(index, array.size or 0))
     if e.checks_element(stmt):
@@ -131,7 +134,7 @@ def _inside(
 
 
 def _element(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: StackVariable, index: ir.LLVMValue) -> LanePlace:
-    """Return the place of an element of each lane."""
+    """Return the addresses in all lanes of the element of a local array that a statement accesses."""
     t = memory_type(array.dtype)
     if stmt.var not in e.u.changing:
         if e.u.is_uniform(stmt.index):
@@ -145,7 +148,7 @@ def _element(e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: StackVari
 
 @MASKED.row(n.GetElement)
 def _get_element(e: LaneEmitter, stmt: n.GetElement) -> None:
-    """Set the result to an element of a local array."""
+    """Emit a load of an element of a local array, as the result of the statement."""
     array = e.locals[stmt.var]
     index, inside = _inside(e, stmt, array)
     place, t = _element(e, stmt, array, index), memory_type(array.dtype)
@@ -157,7 +160,7 @@ def _get_element(e: LaneEmitter, stmt: n.GetElement) -> None:
 
 @MASKED.row(n.SetElement)
 def _set_element(e: LaneEmitter, stmt: n.SetElement) -> None:
-    """Write an element of a local array; where the index is outside, nothing is written."""
+    """Emit a store to an element of a local array. Lanes whose index is outside store nothing."""
     array = e.locals[stmt.var]
     index, inside = _inside(e, stmt, array)
     place = _element(e, stmt, array, index)

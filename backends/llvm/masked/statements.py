@@ -1,4 +1,4 @@
-"""This module holds MASKED: how each statement that is not control flow becomes code for a block of lanes.
+"""This module holds the table MASKED, which maps a statement class to the function that emits its masked code.
 
 Values, draws and assertions are in this file; memory, atomics and adstacks add their rows from files of their own. What
 is uniform is computed as a scalar by the rows that branching code uses; the rows of OPS take vectors as they are.
@@ -39,7 +39,7 @@ def _uniform(e: LaneEmitter, stmt: n.Const | n.Arg | n.Shape) -> None:
 
 
 def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.LLVMValue]:
-    """Return the operands as vectors, except for operands that an entry of MASKED takes as scalars.
+    """Return the operands of an operation as vectors. A uniform condition or constant exponent stays a scalar.
 
     These are the condition of a select, and a constant exponent that is not negative.
     """
@@ -79,7 +79,7 @@ def _bit_cast(e: LaneEmitter, stmt: n.BitCast) -> None:
 
 @MASKED.row(n.Random)
 def _random(e: LaneEmitter, stmt: n.Random) -> None:
-    """Emit a draw: each lane draws with the number of its iteration, and counts its own draws."""
+    """Emit a random draw: each lane draws with the number of its iteration and its own draw counter."""
     draws, b = e.draws, e.b
     # The emitter has made this register because the body draws.
     assert draws is not None

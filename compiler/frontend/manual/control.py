@@ -16,12 +16,12 @@ Raises:
 
 
 def _context(name: str, first: str) -> Entry:
-    """Return the entry of a context that allows work to run at the same time."""
+    """Return the manual's entry on a context manager that permits work to run concurrently."""
     return Entry(name, "", f"{first}\n{_WITH}", returns="AbstractContextManager[None]")
 
 
 def _level(name: str, rank: str) -> Entry:
-    """Return the entry of a level of the log."""
+    """Return the manual's entry on a constant that names a level of the log."""
     doc = f"""Name {rank} level of the log, for `sg.init(log_level=sg.{name})`.
 
 The runtime keeps no log; the level is accepted for programs of the dialect."""

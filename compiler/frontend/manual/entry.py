@@ -35,7 +35,7 @@ class Entry:
 
     @cached_property
     def text(self) -> str:
-        """Return the docstring; the derivative stands after the first paragraph."""
+        """Return the docstring of the name, in which the derivative follows the first paragraph."""
         doc = inspect.cleandoc(self.doc)
         if "{edges}" in doc:
             doc = doc.replace("{edges}", edges(self.name))
@@ -48,7 +48,7 @@ class Entry:
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """Return the signature, without annotations."""
+        """Return the Python signature of the name, made from its parameters, without annotations."""
         assert self.parameters is not None, self.name
         made = ast.parse(f"def f({self.parameters}): pass").body[0]
         assert isinstance(made, ast.FunctionDef)
@@ -86,14 +86,14 @@ derivative that flows through the old value needs `sg.ad.Tape`, which keeps the 
 
 
 def _wrapped(paragraph: str) -> str:
-    """Return a paragraph in lines of at most 112 characters; indented lines, which are sections, stay as they are."""
+    """Return a paragraph wrapped at 112 characters; indented lines, which belong to sections, stay unchanged."""
     if "\n " in paragraph or paragraph.startswith(" "):
         return paragraph
     return textwrap.fill(" ".join(paragraph.split()), 112, break_long_words=False, break_on_hyphens=False)
 
 
 def edges(name: str) -> str:
-    """Return the sentences on edge cases and accuracy of an operation, as its entry in OPS has them."""
+    """Return the sentences on edge cases and accuracy that the table OPS has for an operation."""
     op = OPS[name]
     exact = f"\nA result of f32 or f64 is off by at most {op.ulps:g} units in the last place." if op.ulps >= 1 else ""
     return f"Edge cases: {op.edges}{exact}"

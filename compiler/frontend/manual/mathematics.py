@@ -6,7 +6,7 @@ from .entry import Entry
 
 
 def _real(name: str, first: str, derivative: str) -> Entry:
-    """Return the entry of a function of one real number that is the operation of the same name."""
+    """Return the manual's entry on a real function of one argument that equals the IR operation of the same name."""
     doc = """
 
     {entrywise}
@@ -23,7 +23,7 @@ def _real(name: str, first: str, derivative: str) -> Entry:
 
 
 def _of_any_type(name: str, first: str, derivative: str) -> Entry:
-    """Return the entry of a function that gives a number of the type of its argument."""
+    """Return the manual's entry on a function whose result has the type of its argument."""
     doc = """
 
     {entrywise}
@@ -39,7 +39,7 @@ def _of_any_type(name: str, first: str, derivative: str) -> Entry:
 
 
 def _rounding(name: str, first: str) -> Entry:
-    """Return the entry of a rounding function."""
+    """Return the manual's entry on a rounding function."""
     doc = """
 
     Reals stay reals, and integers are returned unchanged. {entrywise}
@@ -56,7 +56,7 @@ def _rounding(name: str, first: str) -> Entry:
 
 
 def _extremum(name: str, first: str, sign: str) -> Entry:
-    """Return the entry of `min` or `max`."""
+    """Return the manual's entry on `min` or `max`."""
     doc = """
 
     In a kernel, a single argument is a vector or a sequence of known length, whose entries are compared. Several

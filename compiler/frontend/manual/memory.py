@@ -6,7 +6,7 @@ from .entry import Entry
 
 
 def _atomic(name: str, first: str, value: str, derivative: str = "", note: str = "") -> Entry:
-    """Return the entry of an atomic function of two arguments; `note` is a paragraph on its derivative."""
+    """Return the manual's entry on an atomic function of two arguments; `note` is a paragraph on its derivative."""
     doc = """
 
     {atomic}{note}

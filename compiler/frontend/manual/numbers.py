@@ -1,4 +1,4 @@
-"""This module describes functions of the kernel language that convert, inspect and make numbers, and those of bits."""
+"""This module describes functions of the kernel language that convert, test or make numbers or work on bits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .entry import Entry
 
 
 def _count(name: str, first: str, outside: str) -> Entry:
-    """Return the entry of a function that counts bits."""
+    """Return the manual's entry on a function that counts bits."""
     doc = """
 
     The result is an i32 and has no derivative. Vectors and matrices are taken entry by entry. {edges}
@@ -22,7 +22,7 @@ def _count(name: str, first: str, outside: str) -> Entry:
 
 
 def _test(name: str, first: str) -> Entry:
-    """Return the entry of a test of a real number."""
+    """Return the manual's entry on a predicate of a real number, such as `isnan`."""
     doc = """
 
     The result is a boolean and has no derivative. It is False for an integer. {entrywise}
@@ -36,7 +36,7 @@ def _test(name: str, first: str) -> Entry:
 
 
 def _filled(name: str, value: str) -> Entry:
-    """Return the entry of `zero` or `one`."""
+    """Return the manual's entry on `zero` or `one`."""
     first = f"Return the number {value}, or a vector, matrix or struct filled with {value}, in the type of x."
     doc = """
 

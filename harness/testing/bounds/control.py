@@ -1,4 +1,4 @@
-"""This module executes control flow in a bounded run: uncertain decisions poison, certain ones follow the reference."""
+"""This module executes control flow while errors are bounded; a decision that rounding may change poisons the run."""
 
 from __future__ import annotations
 

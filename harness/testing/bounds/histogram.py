@@ -1,4 +1,4 @@
-"""This module tabulates how many cases error bounds decide, by trip count; errors grow with trips."""
+"""This module tabulates by trip count how many comparisons of results are decided within their error bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BAR = 30
 
 
 def histogram(results: Iterable[tuple[int, str]]) -> str:
-    """Print and return a table of outcomes by trip count, in powers of two.
+    """Print and return a table of the outcomes of cases, grouped by trip count in powers of two.
 
     Args:
         results: (trips, outcome) of each case; the outcome is a state of `judge.Verdict`, or "poisoned".

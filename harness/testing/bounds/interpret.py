@@ -30,7 +30,7 @@ Errors = Mapping[str, "np.ndarray | float"]
 
 @dataclass(frozen=True)
 class BoundedResult:
-    """Represent the outcome of a bounded run.
+    """A `BoundedResult` holds the final arrays of a run on the reference, with an error bound for each element.
 
     Attributes:
         arrays: the final contents of every given array, as the reference computes it.
@@ -88,7 +88,7 @@ def run_bounded(
 
 
 def _array_errors(arrays: Arrays, errors: Errors) -> dict[str, np.ndarray]:
-    """Return copies of the bounds of arrays, flat; arrays without an error are left out."""
+    """Return flat copies of the given error bounds of arrays; arrays without an error are left out."""
     found = {}
     for name in arrays:
         e = np.array(np.broadcast_to(errors.get(name, 0.0), arrays[name].shape), np.float64).reshape(-1)
@@ -106,7 +106,7 @@ def _final(machine: BoundedMachine, name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _execute(machine: BoundedMachine) -> None:
-    """Run the tasks in order, as the reference launches them."""
+    """Execute the tasks of a kernel in order, as a launch on the reference does."""
     for position, task in enumerate(machine.program.kernel.tasks):
         if task.is_parallel:
             _run_parallel(machine, position, task)
@@ -140,7 +140,7 @@ def _run_parallel(machine: BoundedMachine, position: int, task: Task) -> None:
 
 
 def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the first point and the extents of a parallel task, computed by one lane."""
+    """Return the first index and the extent of each axis of a parallel task."""
     machine.chunk = BoundedChunk(position, 0, 1)
     frame = LaneFrame(1)
     machine.run(task.bounds, frame)
@@ -152,7 +152,7 @@ def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int,
 
 
 def _close_books(machine: BoundedMachine) -> None:
-    """Note, after all iterations of a task, what their order may have changed."""
+    """Widen the error bounds of elements, after all iterations of a task, by the effects of the iteration order."""
     for name, books in machine.ledgers.items():
         memory: FlatArray = machine.memory[name]
         element = books.conflict()

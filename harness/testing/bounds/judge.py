@@ -1,4 +1,4 @@
-"""This module decides whether two results agree within their error bounds, and whether agreement proves anything.
+"""This module decides if two results agree within their error bounds, and if the bounds are tight enough to tell.
 
 An element agrees if the two values differ by no more than the sum of their bounds. Otherwise it disagrees, and this is
 a proof, however wide the bound is. Agreement within a bound wider than a thousandth of the value proves nothing: the
@@ -24,7 +24,7 @@ VerdictState = Literal["agree", "disagree", "undecided"]
 
 @dataclass(frozen=True)
 class ArrayVerdict:
-    """Represent the verdict on one array.
+    """An `ArrayVerdict` says if two results agree on one array within their error bounds.
 
     Attributes:
         state: "agree", "disagree" or "undecided".
@@ -59,13 +59,13 @@ def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) ->
 
 
 def overall(verdicts: Mapping[str, ArrayVerdict]) -> VerdictState:
-    """Return the worst state of some verdicts."""
+    """Return the worst state of the verdicts: disagree, undecided or agree."""
     states = {v.state for v in verdicts.values()}
     return "disagree" if "disagree" in states else "undecided" if "undecided" in states else "agree"
 
 
 def undecided(a: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Return a mask of the elements whose bound is too wide to say anything."""
+    """Return a mask of the undecided elements, whose error bound exceeds 1e-3 of the value."""
     size = np.abs(a.astype(np.float64))
     finite = np.isfinite(size)
     most = float(size[finite].max(initial=0.0))

@@ -1,4 +1,4 @@
-"""This module bounds operations that jump, compare or decide: no error if the interval is certain, else infinite."""
+"""This module bounds errors of discontinuous operations: 0 if the result is certain, else infinite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def _step(function: Callable[[LaneVector], LaneVector]) -> Spread:
 
 
 def _quotient_ends(x: Arguments, e: Arguments, share: float) -> LaneVector:
-    """Return True where floor(x/y) is constant over the intervals, with a further error of `share` of the quotient."""
+    """Return a mask that is True where floor(x/y) is the same for all operands within their errors.
+
+    `share` is a further error, relative to the quotient.
+    """
     q = x[0] / x[1]
     width = quotient(x, e, q, 0.0) + np.abs(q) * share
     mask: LaneVector = np.floor(q - width) == np.floor(q + width)
@@ -39,7 +42,7 @@ def _quotient_ends(x: Arguments, e: Arguments, share: float) -> LaneVector:
 
 
 def _floor_division(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound the floor of the rounded quotient; a quotient that is exact is not rounded."""
+    """Return the error bound of a floor division: 0 where the floor is certain, else infinity."""
     whole = (e[0] == 0) & (e[1] == 0) & (r * x[1] == x[0])
     # An exact zero as divisor gives a certain infinity if the sign of the dividend is certain.
     pole = (x[1] == 0) & (e[1] == 0) & (np.abs(x[0]) > e[0])
@@ -47,7 +50,7 @@ def _floor_division(x: Arguments, e: Arguments, r: LaneVector, u: float) -> Lane
 
 
 def _modulo(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound x - k·y, if k = floor(x/y) is certain."""
+    """Return the error bound of x - k·y with k = floor(x/y), infinite where k is uncertain."""
     # x - r is k·y up to rounding, so that rounding to an integer recovers k.
     k = np.abs(np.rint((x[0] - r) / x[1])) if e[1] is not ZERO else ZERO
     exact = (e[0] == 0) & (e[1] == 0)
@@ -87,13 +90,13 @@ BOUNDS["frexp_exponent"] = ErrorRule(_whole_exponent, "discrete")
 
 
 def _comparison(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Return an infinite error where the operands differ by no more than the sum of their errors."""
+    """Return infinity where two operands are too close, given their errors, to be compared with certainty, else 0."""
     width = e[0] + e[1]
     return np.where((width > 0) & ~(np.abs(x[0] - x[1]) > width), INF, ZERO)
 
 
 def _settled_by(value: bool) -> Callable[[Arguments, Arguments, LaneVector], LaneVector]:
-    """Return the bound of a logical operation that a boolean operand with certain value `value` decides.
+    """Return the error function of `and` or `or`: an operand that is certainly `value` makes the result certain.
 
     For integers every operand counts.
     """

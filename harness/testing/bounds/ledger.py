@@ -1,4 +1,4 @@
-"""This module notes which iterations meet at an element, and bounds what the order of a parallel task may change.
+"""This module records which iterations touch an element, and bounds the effect of the iteration order on results.
 
 Additions of many iterations to one element may come in any order. Take n terms of total size M, counting the earlier
 content of the element as a term. Then every order stays within g·M of the exact sum, g = n·u/(1 - n·u), so two orders
@@ -33,7 +33,7 @@ _COMMUTING = ("add", "min", "max", "bit_and", "bit_or", "bit_xor")
 
 
 class ElementUse(IntFlag):
-    """Represent what was done to an element.
+    """An `ElementUse` is a set of flags that say if an element was read, stored or updated.
 
     READ means that the earlier value was used, or that another value was put in its place.
     """
@@ -43,7 +43,7 @@ class ElementUse(IntFlag):
 
 @dataclass(frozen=True)
 class ArrayNotes:
-    """Represent what is noted about one array.
+    """An `ArrayNotes` says which accesses to one array are recorded during a task.
 
     Attributes:
         sums: True if atomic additions of reals are noted.
@@ -56,7 +56,7 @@ class ArrayNotes:
 
 @dataclass(frozen=True)
 class NotePlan:
-    """Represent what a task must note, by array.
+    """A `NotePlan` says for each array which accesses a task must record.
 
     Attributes:
         kept: the notes that each array needs.
@@ -86,7 +86,7 @@ class _Uses:
 
 
 def plan_task(kernel: Kernel, task: Task, used: set[int]) -> NotePlan:
-    """Return what must be noted in a task; nothing for a serial task, which has only one order.
+    """Return which accesses to each array a task must record; nothing for a serial task, which has only one order.
 
     Args:
         kernel: the kernel.
@@ -130,7 +130,7 @@ def _uses(statements: Iterable[Stmt]) -> Mapping[str, _Uses]:
 
 
 class Ledger:
-    """Represent the notes on one array during one task.
+    """A `Ledger` records for each element of one array which iteration of a task touched it, and how.
 
     Attributes:
         owner: for each element the only iteration that touched it, or a number for nobody or for many.
@@ -150,7 +150,7 @@ class Ledger:
             self.mass = np.abs(content.astype(np.float64)) + base
 
     def touch(self, index: LaneVector, iterations: LaneVector, use: ElementUse) -> None:
-        """Record that every lane touches one element."""
+        """Record that each lane, an iteration, touches one element."""
         before = self.owner[index]
         self.owner[index] = iterations
         # Two lanes of this call met if the write of one was overwritten by the other; earlier calls show in `before`.
@@ -161,7 +161,7 @@ class Ledger:
         self.uses[index] |= np.uint8(use)
 
     def add(self, index: LaneVector, size: LaneVector, e: LaneVector) -> None:
-        """Note one added term per lane, with its largest magnitude and its error."""
+        """Record an addition to one element by each lane, with the largest magnitude and the error of the term."""
         assert self.terms is not None
         # `np.add.at` counts every lane; `+=` would count several lanes at one element once.
         np.add.at(self.terms, index, 1.0)
@@ -169,7 +169,7 @@ class Ledger:
         np.add.at(self.spread, index, e)
 
     def store(self, index: LaneVector, value: LaneVector, e: LaneVector, content: LaneVector) -> None:
-        """Record that every lane has stored a value, and that the elements now hold these values."""
+        """Record that each lane has stored a value to an element; `content` holds the new values of the elements."""
         self.stores.note(index, value, e)
         if self.terms is not None:
             # A store replaces everything that was added before.
@@ -191,12 +191,12 @@ class Ledger:
         return mask
 
     def stored(self, content: LaneVector) -> tuple[LaneVector, LaneVector]:
-        """Return the elements that many iterations stored to, and their errors."""
+        """Return the elements to which several iterations stored, and their error bounds."""
         shared = np.flatnonzero((self.owner == _MANY) & self._was(ElementUse.STORED) & (not self.takes))
         return shared, self.stores.errors(content, shared)
 
     def summed(self, u: float, most: float) -> tuple[LaneVector, LaneVector]:
-        """Return the elements that many iterations added to, and their errors.
+        """Return the elements to which several iterations added, and their error bounds.
 
         Args:
             u: the unit roundoff of the type of the array.
@@ -213,5 +213,5 @@ class Ledger:
 
 
 def last_of(index: LaneVector, e: LaneVector) -> LaneVector:
-    """Return the errors that remain; if all lanes share one element, the error of the last lane."""
+    """Return the errors of the stored elements: that of the last lane if all lanes share one element."""
     return e[-1] if index.ndim == 0 and e.ndim else e

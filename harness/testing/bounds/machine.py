@@ -1,4 +1,4 @@
-"""This module extends the machine of the reference by an error beside each value.
+"""This module extends the interpreter of the reference: it computes an error bound beside each value.
 
 The error of value %k lies under the key ~k in the dictionary of the same frame, so narrowing, merging and gathering of
 lanes are those of the reference. An error is one f64 per lane, or a 0-d value. `ZERO`, recognized by identity, says
@@ -40,7 +40,7 @@ BOUNDED: Table[type[Stmt], Handler] = Table(
 
 
 class BoundedKernel(PreparedKernel):
-    """Represent a kernel with facts that are looked up once per kernel.
+    """A `BoundedKernel` is a kernel prepared for runs with error bounds, with precomputed facts about its loops.
 
     Attributes:
         decisive: ids of the values that end a `while`.
@@ -58,7 +58,10 @@ class BoundedKernel(PreparedKernel):
 
 @dataclass
 class BoundedChunk(Chunk):
-    """Represent a chunk with the errors of what its lanes own; an entry is absent if all its errors are zero."""
+    """A `BoundedChunk` is a block of iterations with the errors of their locals, local arrays and adstacks.
+
+    An entry is absent if all its errors are zero.
+    """
 
     local_errors: dict[str, ChunkLocal] = field(default_factory=dict)
     row_errors: dict[str, Rows] = field(default_factory=dict)
@@ -67,7 +70,7 @@ class BoundedChunk(Chunk):
 
 @dataclass
 class BoundedMachine(Machine):
-    """Represent the state of a bounded launch.
+    """A `BoundedMachine` is the state of an interpreter that computes an error bound for each value.
 
     Attributes:
         errors: errors of memory, by array, flat; absent where all are zero.
@@ -89,7 +92,7 @@ class BoundedMachine(Machine):
     _operations: dict[tuple[str, str], OperationBound] = field(default_factory=dict)
 
     def run(self, block: Block, frame: LaneFrame | None) -> LaneFrame | None:
-        """Execute a block as the reference does, with the handlers of this machine."""
+        """Execute a block with handlers that also compute errors; return the lanes that continue after the block."""
         if frame is None:
             return None
         super().burn(block)
@@ -100,7 +103,7 @@ class BoundedMachine(Machine):
         return frame
 
     def burn(self, block: Block) -> None:
-        """Count a trip and use up fuel for a block; only loops call this method, once for each body."""
+        """Count a trip of a loop and consume the fuel of its body; only loops call this method."""
         self.trips += 1
         super().burn(block)
 
@@ -114,18 +117,18 @@ class BoundedMachine(Machine):
 
     @property
     def owned(self) -> BoundedChunk:
-        """Return the current chunk."""
+        """Return the chunk of iterations that is being executed."""
         assert isinstance(self.chunk, BoundedChunk)
         return self.chunk
 
     @property
     def bounded(self) -> BoundedKernel:
-        """Return the program."""
+        """Return the kernel that is being executed."""
         assert isinstance(self.program, BoundedKernel)
         return self.program
 
     def poison(self, reason: str, stmt: Stmt | None = None, frame: LaneFrame | None = None, bad: Any = None) -> None:
-        """Declare all errors void from now on, because two right executions may take different paths.
+        """Mark the run as poisoned: error bounds are void, because correct executions may take different paths.
 
         Args:
             reason: the cause, for messages.
@@ -152,14 +155,14 @@ class BoundedMachine(Machine):
         return f"{where}{text}, at `{print_statement(stmt).splitlines()[0]}`"
 
     def need(self, stmt: Stmt, frame: LaneFrame, value: Value, what: str) -> None:
-        """Poison the run unless the value is certain in all lanes."""
+        """Mark the run as poisoned unless the value is certain in all lanes."""
         e = error(frame, value)
         if e is not ZERO and e.any():
             self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)
 
 
 def error(frame: LaneFrame, value: Value) -> Any:
-    """Return the error of a value in the lanes of a frame; loop indices and trip counts have no note and are exact."""
+    """Return the error bound of a value in the lanes of a frame; loop indices and trip counts are exact."""
     key = ~value.id
     found: Any = frame.values.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""This module keeps an error bound for each value in memory, mutable locals, local arrays and adstacks."""
+"""This module executes memory accesses and stores error bounds of arrays, locals, local arrays and adstacks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _need_indices(m: BoundedMachine, s: Access, f: LaneFrame) -> None:
 
 
 def _located(m: BoundedMachine, s: Access, f: LaneFrame) -> LaneVector:
-    """Return the flat element number of each lane in C order; the reference has checked the indices."""
+    """Return the row-major number of the element that each lane accesses."""
     flat = number(0)
     for axis, (value, extent) in enumerate(zip(s.indices, m.memory[s.array].shape)):
         index = f.value(value).astype(np.int64)
@@ -38,7 +38,7 @@ def _located(m: BoundedMachine, s: Access, f: LaneFrame) -> LaneVector:
 
 
 def _ledger(m: BoundedMachine, array: str) -> Ledger | None:
-    """Return the ledger of an array in this task, or None if the plan keeps no ledger of this array."""
+    """Return the ledger that records accesses to an array in this task, or None if they need not be recorded."""
     plan = m.bounded.plans[m.chunk.task]
     if array not in plan.kept:
         return None
@@ -125,7 +125,7 @@ def _atomic(m: BoundedMachine, s: n.Atomic, f: LaneFrame) -> LaneFrame | None:
 
 
 def _swapped(s: n.Atomic, f: LaneFrame, old: LaneVector, found: LaneVector, e: LaneVector) -> LaneVector:
-    """Return the error that an atomic compare-and-swap leaves: infinite where an uncertain operand decides."""
+    """Return the error bound after an atomic compare-and-swap, infinite where the comparison is uncertain."""
     assert s.expected is not None
     unsure, expected = error(f, s.expected), f.value(s.expected)
     decided = (np.asarray(found) == 0) & (np.asarray(unsure) == 0)

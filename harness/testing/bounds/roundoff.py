@@ -1,4 +1,4 @@
-"""This module computes what one operation adds to an error, for three kinds of rounding.
+"""This module computes the error bound of one operation's result, with the rounding of the operation included.
 
 Let r be the result on the reference, f the exact function, x' the operands in some other executor, and p >= |f(x') -
 f(x)| the value that a row of `rules.py` gives. With unit roundoff u and k the ulps of the operation's row,
@@ -40,7 +40,7 @@ SLACK = 1.0 + 1e-9
 
 @dataclass(frozen=True)
 class RoundingFormat:
-    """Represent a real type.
+    """A `RoundingFormat` holds the rounding constants of a real type.
 
     Attributes:
         u: the unit roundoff, including results in f16 that are results in f32 rounded again.
@@ -56,7 +56,7 @@ class RoundingFormat:
 
     @property
     def safe(self) -> float:
-        """Return a limit below which nothing overflows, whatever the error of one operation is."""
+        """Return a magnitude below which the result and error of one operation cannot overflow."""
         return self.most / 4
 
 
@@ -70,7 +70,7 @@ Arguments = Sequence[LaneVector]
 
 
 class OperationBound:
-    """Represent the error of one operation on one type; `of(operands, errors, result)` returns the result's error."""
+    """An `OperationBound` computes the error bound of an operation on one type, by `of(operands, errors, result)`."""
 
     __slots__ = ("of",)
 
@@ -79,7 +79,7 @@ class OperationBound:
 
 
 def plan_operation(name: str, dtype: Scalar, precise: bool) -> OperationBound:
-    """Return the bound of an operation.
+    """Return the rule that bounds the error of an operation on operands of a type.
 
     Args:
         name: the operation.
@@ -109,13 +109,13 @@ def _joined(args: Arguments, errors: Arguments, result: LaneVector) -> LaneVecto
 
 
 def certain_lanes(errors: Arguments) -> bool:
-    """Return True if all operands are exact in all lanes, without checking the lanes one by one."""
+    """Return True if the errors of all operands are the constant ZERO. Zeros in arrays of errors are not detected."""
     return all([e is ZERO for e in errors])  # a list: this is asked of every operation
 
 
 @dataclass(frozen=True)
 class _DiscreteBound:
-    """Bound an operation from reals to integers or booleans, whose result is certain or uncertain."""
+    """This class bounds an operation with integer or boolean results, which are certain or not."""
 
     rule: ErrorRule
 
@@ -175,7 +175,10 @@ class _RoundedBound:
         return gap if np.abs(r).max() < self.fmt.safe else self._repair(xs, errors, r, ZERO, gap)
 
     def _gap(self, xs: Arguments, r: LaneVector) -> LaneVector:
-        """Return |f(x) - r|, by double precision for narrower types, else half an ulp unless r is known to be exact."""
+        """Return |f(x) - r|, the rounding error of a result r.
+
+        It is computed in double precision for narrower types; else it is half an ulp, unless r is known to be exact.
+        """
         if self.dtype.bits < 64:
             bound: LaneVector = np.abs(NUMPY[self.name].meaning(*xs) - r)
             return bound
@@ -187,7 +190,7 @@ class _RoundedBound:
 
 @dataclass(frozen=True)
 class _ApproximatedBound:
-    """Bound an operation that executors only approximate.
+    """This class bounds an operation, such as sin, that executors compute only approximately.
 
     Attributes:
         rule: the row of the operation.
@@ -225,7 +228,7 @@ def _repaired(
     p: LaneVector,
     e: LaneVector,
 ) -> LaneVector:
-    """Return the error where a value is not finite, or not far from overflow.
+    """Return the error bound, corrected where a value is not finite or is close to overflow.
 
     Args:
         rule: the row of the operation.
@@ -257,7 +260,7 @@ def _repaired(
 def real_error(
     source: Scalar, target: Scalar, precise: bool, x: LaneVector, e: LaneVector, result: LaneVector
 ) -> LaneVector:
-    """Return the error of a cast from a real or an integer to a real; it is exact if it widens, else rounded once."""
+    """Return the error bound of a cast to a real type: exact if it widens, else rounded once."""
     if source.is_bool or source.is_real and target.bits >= source.bits or target.bits == 64:
         return e
     fmt, wide, r = FORMATS[target.name], x.astype(F64), result.astype(F64)

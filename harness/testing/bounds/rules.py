@@ -1,4 +1,4 @@
-"""This module holds the table BOUNDS: how errors of operands reach the result of each operation, one row each.
+"""This module contains the table BOUNDS, which says how errors of operands propagate through each operation.
 
 A row gives p >= |f(x') - f(x)| for all x' within the errors of x, as an upper bound and not only to first order: the
 derivative is taken at its largest over the interval (mean value theorem), or the difference is exact. If the interval
@@ -56,7 +56,7 @@ def _lost(xs: Arguments, es: Arguments, r: LaneVector, e: LaneVector) -> LaneVec
 
 @dataclass(frozen=True)
 class ErrorRule:
-    """Represent one row of the table.
+    """An `ErrorRule` says how errors of operands propagate through one operation.
 
     Attributes:
         spread: computes p, see the module.
@@ -95,7 +95,7 @@ BOUNDS: Table[str, ErrorRule] = Table(
 
 
 def join(errors: Arguments) -> LaneVector:
-    """Return the largest error; the result is certain if every operand is certain."""
+    """Return the largest error of the operands in each lane."""
     return reduce(lambda a, b: a if b is ZERO else b if a is ZERO else np.maximum(a, b), errors)
 
 
@@ -111,7 +111,7 @@ def _sum(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
 
 
 def _product(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Return |x|·dy + |y|·dx + dx·dy."""
+    """Return |x|·dy + |y|·dx + dx·dy, the error bound of a product."""
     if e[0] is ZERO:
         return np.abs(x[0]) * e[1]
     if e[1] is ZERO:
@@ -121,12 +121,12 @@ def _product(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
 
 
 def _gap(x: LaneVector, e: LaneVector) -> LaneVector:
-    """Return the least |x'|."""
+    """Return the least magnitude of a number that differs from x by at most e."""
     return np.abs(x) if e is ZERO else np.maximum(np.abs(x) - e, 0.0)
 
 
 def quotient(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Return the bound of a quotient q = x/y.
+    """Return the error bound of a quotient x/y.
 
     It follows from (x + dx)/(y + dy) - q = (dx - q·dy)/(y + dy). Exact denominators have no pole nearby.
     """
@@ -142,13 +142,13 @@ def _inverse(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
 
 
 def _fits(x: LaneVector) -> LaneVector:
-    """Return True where x has at most 24 digits, so that products of two such numbers are exact in f64."""
+    """Return True where x is exactly representable in f32, so that a product of two such numbers is exact in f64."""
     mask: LaneVector = x.astype(np.float32).astype(F64) == x
     return mask
 
 
 def _exact_sum(x: Arguments, r: LaneVector) -> LaneVector:
-    """Return True where the sum is exact, by Dekker's test with either operand as the greater one."""
+    """Return True where the sum r of two operands has no rounding error, by Dekker's test."""
     mask: LaneVector = (r - x[0] == x[1]) & (r - x[1] == x[0])
     return mask
 
@@ -178,12 +178,12 @@ def _exact_root(x: Arguments, r: LaneVector) -> LaneVector:
 
 
 def _infinite_sum(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector) -> LaneVector:
-    """Return no error, because inf + finite is inf and NaN + anything is NaN."""
+    """Return zero errors, because inf + finite is certainly inf, and NaN + anything is NaN."""
     return ZERO
 
 
 def _infinite_product(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector) -> LaneVector:
-    """Return no error where the result is certain: inf·y if the sign of y is certain, and NaN·y."""
+    """Return 0 where a product with an infinity or NaN is certain: inf·y if the sign of y is certain, and NaN·y."""
     certain = (np.abs(x[0]) > e[0]) & (np.abs(x[1]) > e[1])
     return np.where(np.isnan(x[0]) | np.isnan(x[1]) | certain, ZERO, INF)
 
@@ -215,7 +215,7 @@ BOUNDS["abs"] = ErrorRule(_same, "kept")
 
 
 def _root(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound a root by sqrt(x) - sqrt(x - d) = d/(sqrt(x) + sqrt(x - d)).
+    """Return the error bound of a square root, by sqrt(x) - sqrt(x - d) = d/(sqrt(x) + sqrt(x - d)).
 
     NaN is possible if the interval reaches below zero, and certain if all of it lies below.
     """
@@ -239,7 +239,7 @@ def _logarithm(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVecto
 
 
 def _power(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound a power: relatively away from zero, by the derivative at zero.
+    """Return the error bound of a power: relative to the result away from zero, by the derivative near zero.
 
     Away from zero x^y = exp(y log x); at zero the bound is |y|·(|x| + dx)^(y - 1)·dx for exact y >= 1. A negative base
     needs an exact integer exponent, else NaN is certain or possible.
@@ -269,7 +269,7 @@ BOUNDS["pow"] = ErrorRule(_power, "approximated", zero=lambda x: x[0] == 0, pole
 
 
 def _wave(slope: np.ufunc) -> Spread:
-    """Return the spread |f'(x)|·d + d²/2, but at most d, for a function with |f'| <= 1 and |f''| <= 1."""
+    """Return an error function for f with |f'| <= 1 and |f''| <= 1: |f'(x)|·d + d²/2, but at most d."""
 
     def spread(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
         bound: LaneVector = np.minimum(np.abs(slope(x[0])) * e[0] + 0.5 * e[0] * e[0], e[0])
@@ -279,14 +279,14 @@ def _wave(slope: np.ufunc) -> Spread:
 
 
 def _tangent(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound a tangent by tan(x + d) - tan x = sin d / (cos x cos(x + d)), with |cos(x + d)| >= |cos x| - d."""
+    """Return the error bound of a tangent: sin d / (cos x cos(x + d)), where |cos(x + d)| >= |cos x| - d."""
     c = np.abs(np.cos(x[0]))
     bound: LaneVector = e[0] / (c * np.maximum(c * (1 - DOUBLE) - e[0], 0.0))
     return bound
 
 
 def _arc(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound an arc function, whose derivative 1/sqrt(1 - x²) is largest at the outer end.
+    """Return the error bound of asin or acos, whose derivative 1/sqrt(1 - x²) is largest at the outer end.
 
     Outside [-1, 1] NaN is possible, or certain.
     """
@@ -296,14 +296,14 @@ def _arc(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
 
 
 def _saturating(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound tanh, whose derivative 1/cosh² is largest at the inner end."""
+    """Return the error bound of tanh, whose derivative 1/cosh² is largest at the end nearest to 0."""
     c = np.cosh(_gap(x[0], e[0]))
     bound: LaneVector = e[0] / (c * c)
     return bound
 
 
 def _angle(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound an angle: a point moved by rho turns by at most asin(rho/R), seen from the origin.
+    """Return the error bound of atan2: a point moved by rho turns by at most asin(rho/R), seen from the origin.
 
     The cut is the negative x axis.
     """
@@ -326,13 +326,13 @@ BOUNDS["atan2"] = ErrorRule(_angle, "approximated", zero=lambda x: x[0] == 0)
 
 
 def _extreme(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound min and max, which move by no more than their operands, or than the winner if it wins certainly."""
+    """Return the error bound of min or max: the largest operand error, or that of an operand that certainly wins."""
     certain = np.abs(x[0] - x[1]) > e[0] + e[1]
     return np.where(certain, np.where(r == x[0], e[0], e[1]), np.maximum(e[0], e[1]))
 
 
 def _selection(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
-    """Bound a selection; an uncertain condition may take the other arm."""
+    """Return the error bound of a `select`, which includes the other alternative if the condition is uncertain."""
     (c, a, b), (dc, da, db) = x, e
     taken = da if da is db else np.where(c, da, db)
     if dc is ZERO:

@@ -1,4 +1,4 @@
-"""This module keeps the errors of the slots of an adstack. The adstack itself keeps the heights."""
+"""This module stores the error bounds of the slots of an adstack; the adstack itself stores the heights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .rules import ZERO
 
 
 class Slots:
-    """Represent the errors of one adstack, primal and adjoint, as [slot][lane].
+    """A `Slots` holds the error bounds of one adstack's primals and adjoints, by slot and lane.
 
     Each half is absent as long as all its errors are zero.
     """
@@ -29,7 +29,7 @@ class Slots:
             self._adjoint = self._write(self._adjoint, frame, stack, ZERO)
 
     def primal(self, frame: LaneFrame, stack: ChunkStack) -> LaneVector:
-        """Return the error of the top slot."""
+        """Return the error bound of the primal of the top slot."""
         return self._read(self._primal, frame, stack)
 
     def adjoint(self, frame: LaneFrame, stack: ChunkStack) -> LaneVector:
@@ -52,7 +52,7 @@ class Slots:
         return rows
 
     def _grown(self, rows: Rows, frame: LaneFrame, stack: ChunkStack) -> Rows:
-        """Return rows for all slots of the stack.
+        """Return the error bounds, extended with zeros to all slots of the adstack.
 
         New slots are exact zeros, since values that were pushed while the half was absent had no error.
         """

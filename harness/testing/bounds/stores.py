@@ -1,4 +1,4 @@
-"""This module bounds the value of an element to which several iterations stored.
+"""This module bounds the error of an element to which several iterations stored.
 
 The last store wins, and its place in the order is unknown. Let the stores have values v and errors e. If the intervals
 [v - e, v + e] have a point in common, the values may be equal, and the error of the element is max |v - content| + max
@@ -18,7 +18,7 @@ _NAN, _MINUS_ZERO, _OTHER = 1, 2, 4
 
 
 class Stores:
-    """Represent the stores to one array during one task, element by element.
+    """A `Stores` records the stores to each element of one array during one task.
 
     Attributes:
         kinds: which of NaN, an exact -0.0 and other numbers were stored; two different kinds are never equal.
@@ -50,7 +50,7 @@ class Stores:
         np.maximum.at(self.most, index, value)
 
     def differ(self) -> LaneVector:
-        """Return a mask of the elements whose stores were certainly not all equal."""
+        """Return a mask of the elements to which certainly different values were stored."""
         if not self.real:
             mask: LaneVector = (self.worst == 0) & (self.least < self.most)
         else:

@@ -1,4 +1,4 @@
-"""This module puts the CUDA backend on the emulated driver: one instance per process for each way to run a grid."""
+"""This module connects the CUDA backend with the emulated driver, in one variant for each way to run threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEW, BLOCKS = 3, 256
 
 
 class EmulatedCuda(CudaBackend):
-    """Represent a CUDA backend whose driver `emulator` runs on the host."""
+    """An `EmulatedCuda` is a CUDA backend whose driver, `emulator`, runs kernels on the CPU."""
 
     def __init__(self, emulator: EmulatedDriver | None = None) -> None:
         self.emulator = emulator or EmulatedDriver()
@@ -28,6 +28,6 @@ class EmulatedCuda(CudaBackend):
 
 @cache
 def emulated_cuda(name: str = NAMES[0]) -> EmulatedCuda:
-    """Return the executor of this name."""
+    """Return the emulated CUDA backend of this name, one for each way to run threads."""
     most = dict(zip(NAMES, (0, FEW, BLOCKS), strict=True))[name]
     return EmulatedCuda(EmulatedDriver(most=most, backward=name == NAMES[1], blocks=name == NAMES[2]))

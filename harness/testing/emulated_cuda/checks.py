@@ -1,4 +1,4 @@
-"""This module inserts checks into code: each access to global memory is checked for its address and for races.
+"""This module instruments LLVM code: each access to global memory is checked for its address and for races.
 
 `sg.emulated.check` returns the address, or the address of spare memory if the access lies outside of all allocations;
 the first such access of a launch is reported. `sg.emulated.touch` finds races. Threads run one after another in the
@@ -48,12 +48,12 @@ _FUNCTION = re.compile(r"^define [^\n]*?@\"?([\w.$]+)")
 
 
 class Untranslatable(Exception):
-    """The text uses a feature of NVIDIA GPUs that the emulator does not know."""
+    """This error means that LLVM code uses a feature of NVIDIA GPUs that the emulator does not know."""
 
 
 @dataclass(frozen=True)
 class CheckPlaces:
-    """Represent where the checks find their data.
+    """A `CheckPlaces` holds the addresses of the data that instrumented code reads and writes.
 
     Attributes:
         table: the address of (low, high) of each allocation in ascending order, and the number of allocations.
@@ -70,12 +70,12 @@ class CheckPlaces:
     shadow: int = 0
 
     def word(self, number: int) -> int:
-        """Return the address of a word of the report."""
+        """Return the address of a 64-bit word of the report that instrumented code writes."""
         return self.report.buffer_info()[0] + 8 * number
 
 
 def insert_checks(text: str) -> str:
-    """Return the text with a check at every access to global memory."""
+    """Return the LLVM code with a check inserted at every access to global memory."""
     return "\n".join(_lines(text))
 
 
@@ -103,7 +103,7 @@ def _checked(found: re.Match[str], number: int, function: str) -> Iterator[str]:
 
 
 def _bytes_of(what: str, line: str) -> int:
-    """Return the number of bytes of an access, from the first type named beside the address."""
+    """Return the number of bytes of a memory access in a line of LLVM code."""
     text = what.replace("volatile", " ").replace("atomic", " ").lstrip(" ,")
     vector = re.match(r"<(\d+) x (\w+)>", text)
     if vector:
@@ -118,7 +118,7 @@ def _bytes_of(what: str, line: str) -> int:
 
 
 def checked_text(places: CheckPlaces, identity: str = "") -> str:
-    """Return the LLVM text of the two functions.
+    """Return the LLVM code of the two functions that check the address of an access and detect races.
 
     Args:
         places: where the functions find their data.

@@ -1,4 +1,4 @@
-"""This module represents modules of the emulated device: an image is LLVM text, which is compiled for the host."""
+"""This module loads modules of the emulated device, whose images are LLVM code that is compiled for the CPU."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ OF_FIBERS = ("fibers.block", "fibers.start", "fibers.resume")
 
 
 def image_of(text: str, names: Sequence[str]) -> bytes:
-    """Return the image of a text and its entries, which `LoadedModule` loads."""
+    """Return an image for `LoadedModule`: LLVM code with the names of its entry points."""
     return "\n".join([f"; entries: {' '.join(names)}", text]).encode()
 
 
 @dataclass(frozen=True)
 class LoadedFunction:
-    """Represent an entry of a loaded module."""
+    """A `LoadedFunction` is an entry point of a loaded module."""
 
     entry: EmulatedEntry
     run: Callable[[int, int, int, bool], None]
 
     def __call__(self, parameters: bytes, blocks: int, width: int, backward: bool) -> bool:
-        """Run a grid. Return False if the entry has written its parameters, which is forbidden."""
+        """Run all threads of a grid. Return False if the entry point has changed its parameters, which is forbidden."""
         memory = ctypes.create_string_buffer(parameters, len(parameters) + 16)
         # Parameters passed by value are aligned to 16 bytes.
         at = -(-ctypes.addressof(memory) // 16) * 16
@@ -49,7 +49,7 @@ class LoadedFunction:
 
 
 class LoadedModule:
-    """Represent a loaded image.
+    """A `LoadedModule` is an image that was compiled for the CPU and loaded.
 
     Attributes:
         functions: its entries by name.
@@ -90,7 +90,7 @@ class LoadedModule:
         self.digest = hashlib.sha256(image).hexdigest()
 
     def _serial(self, address: int) -> Callable[[int, int, int, bool], None]:
-        """Return a function that runs all threads of a grid one after another."""
+        """Return a function that runs all threads of a grid one after another, each as a block of its own."""
         call = _RUN(address)
 
         def run(buffer: int, blocks: int, width: int, backward: bool) -> None:
@@ -100,7 +100,7 @@ class LoadedModule:
         return run
 
     def _blocks(self, room: Fibers, address: int) -> Callable[[int, int, int, bool], None]:
-        """Return a function that runs blocks one after another and updates `early`."""
+        """Return a function that runs a grid block by block, with the threads of a block as fibers."""
         types = (_BLOCK, _START, _RESUME)
         block, start, resume = (t(self._code.addresses[name]) for t, name in zip(types, OF_FIBERS))
 

@@ -1,4 +1,4 @@
-"""This module implements the protocol of backends/cuda/driver.py on the host, more strictly than a device does.
+"""This module emulates the CUDA driver and its GPU on the CPU, with stricter checks than a device has.
 
 * Launches, fills and copies are queued and run when the host waits for them: a missing wait shows as old data. Reads of
   managed memory by the host while something is queued are counted (`unawaited`).
@@ -39,7 +39,7 @@ _CONTEXT = 0x1000
 
 @dataclass
 class EmulatedGraph:
-    """Represent the launches of an instance.
+    """An `EmulatedGraph` is an instantiated CUDA graph: a memory range to clear and the launches of its nodes.
 
     Attributes:
         clear: the memory to clear first, see `Driver.instantiate`.
@@ -68,7 +68,7 @@ class EmulatedDriver(PendingWork):
         effort: int = 0,
         blocks: bool = False,
     ) -> None:
-        """Make a device without memory and code.
+        """Create a device that has no allocations and no loaded modules.
 
         Args:
             card: the properties of the device.
@@ -99,45 +99,45 @@ class EmulatedDriver(PendingWork):
 
     @property
     def name(self) -> str:
-        """Return the name of the card."""
+        """Return the name of the emulated GPU."""
         return self.card.name
 
     @property
     def capability(self) -> tuple[int, int]:
-        """Return the compute capability of the card."""
+        """Return the compute capability of the emulated GPU."""
         return self.card.capability
 
     @property
     def multiprocessors(self) -> int:
-        """Return the number of multiprocessors of the card."""
+        """Return the number of multiprocessors of the emulated GPU."""
         return self.card.multiprocessors
 
     @property
     def l2_bytes(self) -> int:
-        """Return the size of the L2 cache in bytes."""
+        """Return the size of the L2 cache of the emulated GPU in bytes."""
         return self.card.l2_bytes
 
     @property
     def memory_bytes(self) -> int:
-        """Return the size of the memory in bytes."""
+        """Return the size of the device memory in bytes."""
         return self.card.memory_bytes
 
     @property
     def early(self) -> int:
-        """Return the most threads of a block that were over when other threads met at a barrier, in any launch."""
+        """Return the largest number of threads of a block that had ended when other threads reached a barrier."""
         return max((module.early for module in self._modules.values()), default=0)
 
     def leaks(self) -> list[Leak]:
-        """Return the memory that is not freed now."""
+        """Return all allocations that have not been freed."""
         return [Leak(b.size, b.kind, b.asked) for b in self.memory.blocks.values()]
 
     @property
     def context(self) -> int:
-        """Return the only context; native calls find `current` as the current context."""
+        """Return the handle of the only context of the driver."""
         return _CONTEXT
 
     def attach(self) -> None:
-        """Make the context current; every thread may call."""
+        """Make the context current in the calling thread."""
         self.current = _CONTEXT
 
     def describe(self, code: int) -> tuple[str, str]:
@@ -149,7 +149,7 @@ class EmulatedDriver(PendingWork):
     # -- code -------------------------------------------------------------------------------------------------
 
     def assemble(self, text: str, entries: Sequence[str], options: Options) -> bytes:
-        """Return an image that consists of the text."""
+        """Return the image of a module, which consists of its LLVM code."""
         return image_of(text, entries)
 
     def load(self, image: bytes) -> int:
@@ -164,7 +164,7 @@ class EmulatedDriver(PendingWork):
         return handle
 
     def unload(self, module: int) -> None:
-        """Run everything that is queued, then forget a module."""
+        """Run all queued work, then remove a module."""
         self._module(module, "cuModuleUnload")
         self.wait_all()
         del self._modules[module]
@@ -314,7 +314,7 @@ class EmulatedDriver(PendingWork):
             raise refusal(719, "cuLaunchKernel", str(race))
 
     def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int | None = None) -> None:
-        """Queue a grid; its parameters are packed as `EmulatedEntry` describes."""
+        """Queue a kernel launch; its parameters are packed in one buffer as `EmulatedEntry` describes."""
         if not (1 <= blocks <= _MOST_BLOCKS and 1 <= threads <= _MOST_THREADS):
             raise refusal(1, "cuLaunchKernel", f"{blocks} blocks of {threads} threads")
         self._entry_of(function)
@@ -325,7 +325,7 @@ class EmulatedDriver(PendingWork):
     # -- graphs of launches ------------------------------------------------------------------------------------
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
-        """Return an instance of a sequence of launches, whose parameters are read now."""
+        """Return an instantiated graph of a sequence of launches, whose parameters are read immediately."""
         self.counts["instantiate"] += 1
         given = ctypes.c_void_p(parameter)
         made = EmulatedGraph(clear)
@@ -337,18 +337,18 @@ class EmulatedDriver(PendingWork):
         return LaunchGraph(graph, executable, tuple(made.nodes))
 
     def discard(self, instance: LaunchGraph) -> None:
-        """Forget an instance."""
+        """Remove an instantiated graph."""
         del self._instances[instance.executable]
 
     def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:
-        """Set what a node of an instance launches from now on; the function of the node may not change."""
+        """Replace the launch of a graph node by another launch of the same kernel."""
         held = self._instances[graph].nodes if graph in self._instances else {}
         if node not in held or held[node][0] != function:
             raise refusal(1, "cuGraphExecKernelNodeSetParams", f"node {node:#x} of {graph:#x}")
         held[node] = (function, blocks, threads, parameters)
 
     def launch_graph(self, graph: int, stream: int | None = None) -> None:
-        """Launch a recorded graph, or an instance, whose launches are counted one by one."""
+        """Queue the launches of a recorded or instantiated graph."""
         if graph not in self._instances:
             super().launch_graph(graph, stream)
             return

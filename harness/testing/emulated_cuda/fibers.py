@@ -1,4 +1,4 @@
-"""This module runs blocks of several threads, with warps of 32 lanes: each thread is a fiber with a stack of its own.
+"""This module runs the threads of a block as fibers with a stack each, in warps of 32 lanes.
 
 A thread runs until it comes to a barrier or to a joint operation of a warp. Then it writes a request into its mail, and
 the next thread runs. A barrier opens when all threads of the block that still run have reached it. A warp goes on when
@@ -87,11 +87,11 @@ REGISTERS = ("tid.x", "laneid", "warpid", "lanemask.lt", "lanemask.le", "lanemas
 
 
 class FiberDeadlock(Exception):
-    """Threads wait for other threads that will not come."""
+    """This error means that threads wait for threads that can never arrive."""
 
 
 class Fibers:
-    """Represent memory for the threads of one block, whose code `run` calls."""
+    """A `Fibers` holds stacks and mailboxes for the threads of one block, which `run` executes in turns."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, (MOST + 1) * (_CONTEXT + _STACK) + MOST * _MAIL)
@@ -101,7 +101,7 @@ class Fibers:
         self._mail = (ctypes.c_uint32 * (MOST * _MAIL // 4)).from_address(self.mails)
 
     def run(self, resume: Callable[[int, int], int], width: int, backward: bool) -> int:
-        """Run the threads of a block that were started.
+        """Run the threads of a block to their end. Return the maximum number that had ended at any barrier.
 
         Args:
             resume: runs a thread to its next mail and returns the kind; the arguments are the thread and the phase.
@@ -129,7 +129,7 @@ class Fibers:
         return early
 
     def _released(self, waiting: dict[int, int], order: Sequence[int]) -> list[int]:
-        """Return the threads that go on, in order, after each has its answer."""
+        """Return the threads whose barrier or warp operation is complete, in order, after writing their results."""
         if not waiting:
             return []
         if all(kind == BARRIER for kind in waiting.values()):
@@ -146,7 +146,7 @@ class Fibers:
         return found
 
     def _answer(self, kind: int, lanes: Sequence[int]) -> None:
-        """Write the answer of each lane of a warp."""
+        """Write the result of a warp operation to the mailbox of each lane."""
         words, step = self._mail, _MAIL // 4
         told = {lane % WARP: tuple(words[lane * step + k] for k in (1, 2, 3)) for lane in lanes}
         for lane in lanes:
@@ -164,7 +164,7 @@ class Fibers:
 
 
 def thread_of(tag: int, width: int) -> int:
-    """Return the number in the grid + 1 of the thread of a tag."""
+    """Return one plus the number in the grid of the thread that a tag of the race detector identifies."""
     return (tag >> _OF_BLOCK) * width + (tag & _MANY)
 
 
@@ -178,7 +178,7 @@ def fibers() -> Fibers:
 
 
 def insert_requests(text: str) -> str:
-    """Return the text with joint operations of threads replaced by requests in their mail."""
+    """Return the LLVM code with barriers and warp operations replaced by requests in the thread's mailbox."""
     for name in ASKS:
         text = re.sub(rf"^declare [^\n]*@\"?{re.escape(name)}\"?\([^\n]*\n", "", text, flags=re.M)
         text = re.sub(rf"@\"?{re.escape(name)}\"?(?=\()", f'@"{_own(name)}"', text)
@@ -186,7 +186,7 @@ def insert_requests(text: str) -> str:
 
 
 def fiber_text(text: str, room: Fibers, places: CheckPlaces) -> str:
-    """Return the text that every module has: mail, the switch between threads, and the beginning of a block."""
+    """Return the LLVM code that each module needs for fibers: mailboxes, thread switch, and start of a block."""
     words = {
         "CONTEXT_BYTES": _CONTEXT,
         "CONTEXTS": room.contexts,
@@ -310,7 +310,7 @@ def _own(name: str) -> str:
 
 
 def _ask(name: str, result: str, types: Sequence[str], kind: int) -> str:
-    """Return a function that takes the place of an intrinsic."""
+    """Return the LLVM function that replaces an intrinsic for barriers or warps by a request in the mailbox."""
     parameters = ", ".join(f"{t} %a{k}" for k, t in enumerate(types))
     wide = [f"  %w{k} = zext {t} %a{k} to i32\n" for k, t in enumerate(types) if t != "i32"]
     words = [f"i32 %{'a' if t == 'i32' else 'w'}{k}" for k, t in enumerate(types[:3])] + ["i32 0"] * 3
@@ -332,7 +332,7 @@ def _garbage(text: str) -> str:
 
 
 def entry_text(name: str, loads: str, arguments: str) -> str:
-    """Return the function that a thread runs and never leaves."""
+    """Return the LLVM function that a fiber runs: it calls the entry point and never returns."""
     return f"""define void @"run.{name}"() {{
   %buffer = load volatile ptr, ptr @"sg.emulated.buffer"
 {loads}

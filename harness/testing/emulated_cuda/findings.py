@@ -1,4 +1,4 @@
-"""This module represents what the emulated device has seen that a program must not do: races and leaks."""
+"""This module defines the errors that the emulated device detects in programs: races and memory leaks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ KINDS = ("reads", "writes", "updates")
 
 @dataclass(frozen=True)
 class Race:
-    """Represent the first of `count` meetings of two threads of one launch at an address.
+    """A `Race` describes the first of `count` conflicting accesses by two threads of one launch.
 
     Attributes:
         entry: the name of the entry.
@@ -35,7 +35,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Leak:
-    """Represent memory that was not freed, with the place in the code that allocated it."""
+    """A `Leak` describes an allocation that was not freed, with the code location that allocated it."""
 
     bytes: int
     kind: str

@@ -1,4 +1,4 @@
-"""This module counts reads of managed memory by the host during launches, by protected pages and a fault handler.
+"""This module counts accesses of the host to managed memory during launches, by page protection and a fault handler.
 
 On a device such a read returns what the launch has written by then. In the emulator the pages are closed (`close`) as
 long as anything is queued; the first access opens them, is counted in the owner's word, and goes on. The handler must
@@ -120,7 +120,7 @@ foreign:
 
 
 class PageGuard:
-    """Represent the handler of this process and the ranges that it knows."""
+    """A `PageGuard` holds the page-fault handler of this process and the address ranges that it watches."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -138,7 +138,7 @@ class PageGuard:
         ctypes.c_int.from_buffer(self._action, _FLAGS_AT).value = _SIGINFO
 
     def add(self, low: int, high: int, owner: int) -> None:
-        """Add whole pages, which `close` closes for their owner."""
+        """Add a range of whole pages, which `close(owner)` protects."""
         with self._lock:
             self._ranges[low] = (high, owner)
             self._publish()
@@ -158,18 +158,18 @@ class PageGuard:
         self._head[1] = len(self._ranges)
 
     def close(self, owner: int) -> None:
-        """Count accesses by the host from now on; the owner's first word says that the pages are closed."""
+        """Protect the owner's pages, so that the next access by the host faults and is counted."""
         self._install()
         ctypes.c_uint64.from_address(owner).value = 1
         self._protect(self._head_at, owner, 0)
 
     def open(self, owner: int) -> None:
-        """Allow every access from now on."""
+        """Unprotect the owner's pages, so that accesses by the host are no longer counted."""
         ctypes.c_uint64.from_address(owner).value = 0
         self._protect(self._head_at, owner, mmap.PROT_READ | mmap.PROT_WRITE)
 
     def _install(self) -> None:
-        """Make this handler the first for faults; faulthandler may have installed another one since the last call."""
+        """Install the fault handler again, if other code, such as faulthandler, has replaced it."""
         now = ctypes.create_string_buffer(_ACTION_BYTES)
         self._sigaction(signal.SIGSEGV, None, now)
         if now.raw[:8] != self._action.raw[:8]:
@@ -179,5 +179,5 @@ class PageGuard:
 
 @cache
 def guard() -> PageGuard:
-    """Return the Guard of this process."""
+    """Return the `PageGuard` of this process."""
     return PageGuard()

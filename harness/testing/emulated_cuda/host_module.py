@@ -1,4 +1,4 @@
-"""This module compiles and loads LLVM text for the host; the code is freed with its object."""
+"""This module compiles LLVM code for the CPU and loads it; deleting the object frees the code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _linker() -> llvm.LLJIT:
 
 
 class HostModule:
-    """Represent loaded code; `addresses` holds the addresses of its exports by name."""
+    """A `HostModule` is loaded machine code; `addresses` maps the names of its exported functions to addresses."""
 
     def __init__(self, text: str, exports: Sequence[str], effort: int = 0) -> None:
-        """Compile and link a text.
+        """Compile LLVM code, link it, and load it.
 
         Raises:
             Refused: LLVM does not accept the text.

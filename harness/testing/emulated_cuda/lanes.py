@@ -1,4 +1,4 @@
-"""This module holds ONE_LANE: bodies of the helpers of warps and blocks for a warp of one lane, by operation.
+"""This module contains ONE_LANE, LLVM bodies of warp and block helper functions for a warp of one lane.
 
 The operation is the third part of the name of a helper.
 """
@@ -12,7 +12,7 @@ HelperBody = Callable[[str, str, list[str]], str]
 
 
 def _same(name: str, result: str, types: list[str]) -> str:
-    """Return the value of the lane, which is the first parameter."""
+    """Return the LLVM body of a helper that returns its first argument."""
     return f"  ret {result} %a0" if result != "void" else "  ret void"
 
 
@@ -34,12 +34,12 @@ def _zero(name: str, result: str, types: list[str]) -> str:
 
 
 def _claim(name: str, result: str, types: list[str]) -> str:
-    """Return the value of a counter before the addition."""
+    """Return the LLVM body of a helper that adds to a counter and returns the old value."""
     return f"  %v = atomicrmw add {types[0]} %a0, {result} %a1 monotonic\n  ret {result} %v"
 
 
 def _list(name: str, result: str, types: list[str]) -> str:
-    """Write the places of the conditions that hold to shared memory, and return their number."""
+    """Return the LLVM body of a helper that writes the indices of true conditions to shared memory and counts them."""
     lines = []
     for k in range(len(types)):
         before = f"%n{k}" if k else "0"

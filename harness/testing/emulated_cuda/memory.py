@@ -1,4 +1,4 @@
-"""This module manages the memory of the emulated device: each allocation lies on its own pages between protected ones.
+"""This module allocates memory of the emulated device; each allocation is surrounded by protected pages.
 
 Addresses are never used twice, so freed memory stays out of reach. New memory is filled with 0xFF: NaN, -1, and no
 valid boolean. For the checks of kernels, `head` leads to (low, high) of all allocations, in ascending order.
@@ -30,7 +30,7 @@ _ARENA = 1 << 38
 
 @dataclass(frozen=True)
 class Allocation:
-    """Represent one allocation.
+    """An `Allocation` describes one allocation of emulated device memory.
 
     Attributes:
         address: its first byte.
@@ -48,7 +48,7 @@ class Allocation:
 
 
 class AddressSpace:
-    """Represent the addresses of all devices of a process.
+    """An `AddressSpace` is the range of addresses from which all emulated devices of a process allocate.
 
     Attributes:
         low: the first address.
@@ -57,7 +57,7 @@ class AddressSpace:
     """
 
     def __init__(self) -> None:
-        """Reserve the addresses.
+        """Reserve the address range and its shadow memory.
 
         Raises:
             MemoryError: no addresses are left.
@@ -74,7 +74,7 @@ class AddressSpace:
         self._lock = threading.Lock()
 
     def _reserve(self, size: int, how: int) -> int:
-        """Reserve addresses without memory."""
+        """Reserve a range of addresses without physical memory, and return its start."""
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
         at: int | None = self._map(None, size, how, flags, -1, 0)
         if at in (None, ctypes.c_void_p(-1).value):
@@ -82,7 +82,7 @@ class AddressSpace:
         return at or 0
 
     def take(self, length: int) -> int:
-        """Return new pages that follow a page without access.
+        """Return the address of new pages that follow an inaccessible page.
 
         Raises:
             MemoryError: no addresses are left.
@@ -104,12 +104,12 @@ class AddressSpace:
 
 @cache
 def arena() -> AddressSpace:
-    """Return the Arena of this process."""
+    """Return the `AddressSpace` of this process."""
     return AddressSpace()
 
 
 class DriverMemory:
-    """Represent every allocation of one driver.
+    """A `DriverMemory` tracks every allocation of one emulated driver.
 
     A call that cannot be answered raises KeyError or MemoryError.
     """
@@ -126,7 +126,7 @@ class DriverMemory:
         self._publish()
 
     def allocate(self, size: int, kind: str) -> int:
-        """Allocate memory that ends at the end of a page, as far as the alignment allows. Return its address."""
+        """Return the address of new memory, placed at the end of a page as far as its alignment permits."""
         size = max(size, 1)
         taken = -(-size // ALIGN) * ALIGN
         length = -(-taken // PAGE) * PAGE
@@ -142,7 +142,7 @@ class DriverMemory:
         return address
 
     def free(self, address: int, kinds: tuple[str, ...]) -> None:
-        """Free an allocation.
+        """Free the allocation at an address, which must be of one of these kinds.
 
         Raises:
             KeyError: there is no allocation of these kinds at the address.
@@ -172,7 +172,7 @@ class DriverMemory:
         self.head[0], self.head[1] = self._table.buffer_info()[0], len(self._lows)
 
     def holds(self, address: int, size: int) -> bool:
-        """Return True if all these bytes lie in one allocation."""
+        """Return True if the whole range of bytes is inside of one allocation."""
         k = bisect_right(self._lows, address) - 1
         return k >= 0 and address + size <= self._lows[k] + self.blocks[self._lows[k]].size
 
@@ -187,7 +187,7 @@ class DriverMemory:
         return sum(b.size for b in self.blocks.values() if b.kind in kinds)
 
     def near(self, address: int) -> str:
-        """Return a description of the allocation at an address or before it, for messages."""
+        """Return a text for messages that describes the allocation at or before an address."""
         best: tuple[int, str] | None = None
         for state, blocks in (("", self.blocks), ("freed ", self.freed)):
             for block in blocks.values():
@@ -203,6 +203,6 @@ class DriverMemory:
 
 
 def _caller() -> str:
-    """Return who asked for memory: the innermost frames outside of this package."""
+    """Return a text with the innermost three stack frames outside of this package."""
     frames = [f for f in traceback.extract_stack(limit=9) if "emulated_cuda" not in f.filename]
     return " < ".join(f"{f.name}:{f.lineno}" for f in reversed(frames[-3:]))

@@ -1,4 +1,4 @@
-"""This module offers the driver calls of machine code as C functions: launches, fills, events, graphs of launches."""
+"""This module provides CUDA driver functions to machine code, as C callbacks: launch, fill, events and graphs."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ class KernelNode(ctypes.Structure):
 
 
 class DriverActions(Protocol):
-    """Represent the actions of the functions; parameters of launches are packed as `EmulatedEntry` describes."""
+    """This protocol lists the driver actions that the C callbacks call."""
 
     def launch(self, function: int, blocks: int, threads: int, parameters: bytes, stream: int) -> None:
-        """Queue a grid."""
+        """Queue a launch of a kernel; its parameters are packed as `EmulatedEntry` describes."""
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int) -> None:
-        """Queue a fill."""
+        """Queue a fill of `count` items of `width` bytes at an address."""
 
     def record(self, event: int, stream: int) -> None:
-        """Record an event."""
+        """Record an event after all work queued on the stream."""
 
     def launch_graph(self, graph: int, stream: int) -> None:
         """Launch a graph or an instance."""
 
     def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:
-        """Set what a node of an instance launches."""
+        """Replace the launch of a graph node by another launch of the same kernel."""
 
     def is_capturing(self, stream: int) -> bool:
-        """Return True if the stream records its launches."""
+        """Return True if work queued on the stream is being recorded into a graph."""
 
     @property
     def current(self) -> int:
@@ -67,7 +67,7 @@ class DriverActions(Protocol):
 
 
 class DriverFunctions:
-    """Represent the C functions of a driver.
+    """A `DriverFunctions` holds C functions with the interface of the CUDA driver, and their addresses.
 
     Attributes:
         addresses: the addresses of the functions by name.
@@ -115,7 +115,7 @@ class DriverFunctions:
         given: int | None,
         extra: int | None,
     ) -> int:
-        """Launch a grid, whose parameters are read before the call returns.
+        """Queue a launch of a kernel, whose parameters are read before the call returns.
 
         Entries of this backend have one axis and no shared memory of a size given at the launch.
         """
@@ -126,7 +126,7 @@ class DriverFunctions:
         )
 
     def packed(self, function: int, given: int | None) -> bytes:
-        """Return the parameters of a launch in one buffer; `given` is the address of their addresses."""
+        """Return the parameters of a launch packed in one buffer; `given` points to an array of parameter pointers."""
         entry = self._entry(function)
         packed = bytearray(entry.bytes)
         if entry.parameters:
@@ -147,7 +147,7 @@ class DriverFunctions:
         return self._code_of(lambda: self._calls.launch_graph(graph or 0, stream or 0))
 
     def _on_set_node(self, graph: int | None, node: int | None, given: int) -> int:
-        """Set a node to another launch of its kernel; only launches of one axis without extra memory are accepted."""
+        """Replace the launch of a graph node. Refuse launches of several axes or with dynamic shared memory."""
         of = KernelNode.from_address(given)
         (gx, *grid), (bx, *block) = of.grid, of.block
         if (grid, block, of.shared, of.extra, of.kernel, of.context) != ([1, 1], [1, 1], 0, None, None, None):

@@ -1,4 +1,4 @@
-"""This module makes the errors of calls in the words of the driver."""
+"""This module creates the errors of driver calls, with the names and texts of the CUDA driver."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ NAMES = {
 
 
 def refusal(code: int, call: str, detail: str = "") -> DriverError:
-    """Return the error of a call."""
+    """Return the error of a driver call, with the name and text of its error code."""
     name, text = NAMES.get(code, NAMES[999])
     return DriverError(code, name, f"{text}: {detail}" if detail else text, call)

@@ -1,4 +1,4 @@
-"""This module queues work: every launch, fill and copy waits until the host waits for it.
+"""This module queues launches, fills and copies on streams; they run when the host waits for them.
 
 This is the worst that asynchrony can do to a host that forgets to wait. The order is that of the driver: work of one
 stream runs in order; work on stream 0 runs behind all earlier work of other streams, and their work behind its work;
@@ -18,7 +18,7 @@ QueuedAction = Callable[[], None]
 
 @dataclass
 class EmulatedEvent:
-    """Represent an event.
+    """An `EmulatedEvent` marks a position in a stream and the time at which the stream reached it.
 
     Attributes:
         stream: the stream of the last work before the event.
@@ -33,7 +33,7 @@ class EmulatedEvent:
 
 @dataclass
 class Streams:
-    """Represent all streams by handle; stream 0 always exists.
+    """A `Streams` holds the queues of all streams by handle; stream 0 always exists.
 
     Attributes:
         queues: the numbered work of each stream.
@@ -60,7 +60,7 @@ class Streams:
         del self.queues[stream]
 
     def drop(self) -> None:
-        """Forget all work that has not run."""
+        """Remove all queued actions without running them."""
         for queue in self.queues.values():
             queue.clear()
 
@@ -76,7 +76,7 @@ class Streams:
             self.queues[stream].append((next(self._numbers), work))
 
     def mark(self, stream: int) -> EmulatedEvent:
-        """Return an event after all work of the stream."""
+        """Return a new event behind all actions that are queued on the stream now."""
         event = EmulatedEvent(stream)
 
         def happen() -> None:
@@ -88,16 +88,16 @@ class Streams:
         return event
 
     def put_wait(self, stream: int, event: EmulatedEvent) -> None:
-        """Let the stream wait for an event."""
+        """Queue a wait on the stream: later actions run only when the event has happened."""
         self.put(stream, lambda: self.run_until(event))
 
     def run_until(self, event: EmulatedEvent) -> None:
-        """Run the work before an event, and the event."""
+        """Run all queued actions up to an event, the event included."""
         if event.stream in self.queues:
             self.run(event.stream, event.number + 1)
 
     def run(self, stream: int, before: int | None = None) -> None:
-        """Run the work of a stream and all work that must run before it.
+        """Run the queued actions of a stream, and those of other streams for which it waits.
 
         If `before` is given, only work with a lower number runs.
         """

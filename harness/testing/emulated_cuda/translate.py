@@ -49,7 +49,7 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class EntryParameter:
-    """Represent one parameter of an entry.
+    """An `EntryParameter` describes one parameter of an entry point: its type, size and offset in the buffer.
 
     Attributes:
         type: its LLVM type.
@@ -66,7 +66,7 @@ class EntryParameter:
 
 @dataclass(frozen=True)
 class EmulatedEntry:
-    """Represent an entry point; `bytes` is the size of all its parameters."""
+    """An `EmulatedEntry` describes an entry point and its parameters; `bytes` is the size of the parameter buffer."""
 
     name: str
     parameters: tuple[EntryParameter, ...]
@@ -82,7 +82,7 @@ _HELPER = re.compile(
 
 
 def entries(text: str) -> dict[str, EmulatedEntry]:
-    """Return the entry points of a text, by name.
+    """Return the entry points of LLVM code, by name.
 
     Raises:
         Untranslatable: a parameter has an unknown type.
@@ -131,7 +131,7 @@ def _split(parameters: str) -> list[str]:
 
 
 def translate(text: str, places: CheckPlaces, room: Fibers | None = None) -> str:
-    """Return the text for the host.
+    """Return the LLVM code translated for the CPU.
 
     For each entry it has a function `run.NAME(buffer, threads, first, step)`. With fibers it has a function
     `run.NAME()` that a thread runs, and the functions of fiber_text.
@@ -163,7 +163,7 @@ def translate(text: str, places: CheckPlaces, room: Fibers | None = None) -> str
 
 
 def _without_unused(text: str) -> str:
-    """Remove declarations of intrinsics that only the helpers of warps used."""
+    """Return the LLVM code without declarations of NVIDIA intrinsics that it no longer calls."""
     used = set(re.findall(r"call [^\n]*@\"?(llvm\.nvvm\.[\w.]+)", text))
 
     def keep(found: re.Match[str]) -> str:
@@ -179,7 +179,7 @@ def _refuse_unknown(text: str) -> None:
 
 
 def _plain_entry(found: re.Match[str]) -> str:
-    """Return an entry with the calling convention of the host; attributes after the parameters are for GPUs only."""
+    """Return the header of an entry point for the CPU, without the calling convention and attributes of GPUs."""
     parameters = []
     for text in _split(found[2]):
         plain = re.sub(r"\"[\w.]+\"(=\"[^\"]*\")?", "", _BY_VALUE.sub("", text))
@@ -227,7 +227,7 @@ def _registers() -> str:
 
 
 def _passed(entry: EmulatedEntry) -> tuple[str, str]:
-    """Return lines that take the parameters from the buffer of a launch, and the arguments of the call."""
+    """Return LLVM code that loads the parameters from the buffer of a launch, and the argument list of the call."""
     loads, arguments = [], []
     for k, p in enumerate(entry.parameters):
         loads.append(f"  %at.{k} = getelementptr i8, ptr %buffer, i64 {p.at}")
@@ -238,7 +238,7 @@ def _passed(entry: EmulatedEntry) -> tuple[str, str]:
 
 
 def _runner(entry: EmulatedEntry, places: CheckPlaces) -> str:
-    """Return a function that runs threads first, first + step, ... with the parameters from the buffer of a launch."""
+    """Return an LLVM function that runs the threads first, first + step, ... of a launch."""
     lines, arguments = _passed(entry)
     return f"""define void @"run.{entry.name}"(ptr %buffer, i64 %threads, i64 %first, i64 %step) {{
   store i64 1, ptr @"sg.emulated.low"

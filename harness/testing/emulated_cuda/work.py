@@ -1,4 +1,4 @@
-"""This module keeps streams, events and graphs of the emulated driver, and guards managed memory while work is queued.
+"""This module implements streams, events and graphs of the emulated driver, and watches managed memory.
 
 The host cannot access managed memory (guard.py) while anything is queued that has not run.
 """
@@ -21,7 +21,7 @@ from .streams import EmulatedEvent, Streams
 
 
 class PendingWork:
-    """Represent work that was asked for and has not run.
+    """A `PendingWork` is the part of the emulated driver that queues and runs work on streams.
 
     Attributes:
         stream: the stream of calls that name none.
@@ -41,11 +41,11 @@ class PendingWork:
 
     @property
     def unawaited(self) -> int:
-        """Return the accesses of the host to managed memory while work was queued; 0 if faults cannot be caught."""
+        """Return how often the host accessed managed memory while work was queued, 0 if faults cannot be caught."""
         return int(self._words[1])
 
     def show_unawaited(self) -> None:
-        """Write the Python stack to stderr at each access that is counted."""
+        """Make each counted access to managed memory by the host print the Python stack to stderr."""
         faulthandler.register(signal.SIGUSR1)
         self._words[2] = signal.SIGUSR1
 
@@ -75,7 +75,7 @@ class PendingWork:
         return own
 
     def wait(self, stream: int | None = None) -> None:
-        """Run the work of a stream."""
+        """Run the queued work of a stream, by default the current one."""
         with self._lock:
             self.counts["wait"] += 1
             own = self._known(stream)
@@ -96,17 +96,17 @@ class PendingWork:
         return handle
 
     def destroy_event(self, event: int) -> None:
-        """Forget an event."""
+        """Remove an event."""
         del self._events[event]
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Put an event after all work of a stream."""
+        """Record an event after all work queued on a stream."""
         with self._lock:
             self._events[event] = self._streams.mark(self._known(stream))
             self._close()
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
-        """Let a stream wait for an event."""
+        """Queue a wait on a stream: its later work runs only when the event has happened."""
         with self._lock:
             behind = self._events[event]
             if behind is not None:
@@ -114,7 +114,7 @@ class PendingWork:
                 self._close()
 
     def elapsed(self, first: int, last: int) -> float:
-        """Return the milliseconds of the host between two events, after their work has run."""
+        """Return the milliseconds between two events on the clock of the host, after both have happened."""
         with self._lock:
             begin, end = self._events[first], self._events[last]
             assert begin is not None and end is not None, "an event was never recorded"
@@ -123,21 +123,21 @@ class PendingWork:
             return 1000 * (end.seconds - begin.seconds)
 
     def begin_capture(self, stream: int) -> None:
-        """Record the work of a stream from now on."""
+        """Start recording work on the stream into a graph, without running it."""
         self._streams.captures[self._known(stream)] = []
 
     def end_capture(self, stream: int) -> int:
-        """Return the handle of a graph of the recorded work."""
+        """Stop recording on the stream and return the handle of the recorded graph."""
         handle = next(self._handles)
         self._graphs[handle] = self._streams.captures.pop(self._known(stream))
         return handle
 
     def is_capturing(self, stream: int) -> bool:
-        """Return True if launches on the stream are recorded."""
+        """Return True if work on the stream is being recorded into a graph."""
         return self._known(stream) in self._streams.captures
 
     def launch_graph(self, graph: int, stream: int | None = None) -> None:
-        """Queue a recorded graph."""
+        """Queue the work of a recorded graph on a stream."""
         recorded = list(self._graphs[graph])
 
         def replay() -> None:
@@ -147,7 +147,7 @@ class PendingWork:
         self._queue("launch graph", stream, replay)
 
     def destroy_graph(self, graph: int) -> None:
-        """Forget a graph."""
+        """Remove a recorded graph."""
         del self._graphs[graph]
 
     def _queue(self, what: str, stream: int | None, work: Callable[[], None]) -> None:
@@ -157,13 +157,13 @@ class PendingWork:
             self._close()
 
     def _close(self) -> None:
-        """Forbid the host to access managed memory while work is queued, because the device may use it then."""
+        """Protect managed memory while work is queued, so that accesses by the host are detected."""
         if GUARDED and not self._running and self._streams.pending and not self._words[0]:
             guard().close(self._words.buffer_info()[0])
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        """Let the emulator itself access managed memory inside this context."""
+        """Unprotect managed memory during the `with`, so that the emulator itself can access it."""
         self._running += 1
         if GUARDED and self._words[0]:
             guard().open(self._words.buffer_info()[0])
@@ -174,7 +174,7 @@ class PendingWork:
             self._close()
 
     def _finish(self, run: Callable[[], None]) -> None:
-        """Run queued work; after an error of the driver, drop the rest."""
+        """Call `run`, which runs queued work. After an error of the driver, remove the remaining work."""
         if not self._streams.pending:
             return
         with self._opened():

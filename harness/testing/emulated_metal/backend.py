@@ -1,4 +1,4 @@
-"""This module emulates Metal: its programs run on the host, one thread after another, on the arrays themselves.
+"""This module emulates Metal on the CPU: kernels run one thread after another, directly on the arrays.
 
 It does what docs/metal.md says of a launcher: it fills the argument block, places the adstacks, and runs the entry
 points in order. Parallel tasks have GROUPS threadgroups, so their threads stride over the iterations.
@@ -33,7 +33,7 @@ GROUPS = 2
 
 @dataclass(eq=False)
 class EmulatedExecutable:
-    """Represent a program compiled for the host.
+    """An `EmulatedExecutable` is a kernel that was translated to Metal and compiled for the CPU.
 
     `growths` stays 0, because every launch has adstack memory of its own.
     """
@@ -87,12 +87,12 @@ class EmulatedExecutable:
 
 
 class EmulatedMetal:
-    """Compile kernels as programs for Metal and run them on the host."""
+    """This backend translates kernels to Metal programs and runs them on the CPU."""
 
     name = "metal"
 
     def probe(self) -> Probe:
-        """Return that the backend is available if SPIRV-Cross and a C++ compiler are installed."""
+        """Return the availability of the backend: SPIRV-Cross and a C++ compiler must be installed."""
         try:
             translator()
         except TranslatorMissing:
@@ -102,7 +102,7 @@ class EmulatedMetal:
         return Probe(True, version=f"{PROGRAM}, {library.COMPILER}")
 
     def compile(self, kernel: Kernel, options: Options) -> EmulatedExecutable:
-        """Translate a kernel and compile it for the host.
+        """Translate a kernel to Metal and return it compiled for the CPU.
 
         Raises:
             Unsupported: Metal lacks a feature that the kernel uses.
@@ -110,11 +110,11 @@ class EmulatedMetal:
         return EmulatedExecutable(kernel, program(kernel, options))
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
-        """Return one row for each thread of a task."""
+        """Return the number of rows in use at a time: one for each thread of the task."""
         return Concurrency(GROUPS * LOCAL_SIZE if kernel.tasks[task].is_parallel else 1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Return zeros, because every executable has memory of its own."""
+        """Return zero usage for each slab, because every executable has its own adstack memory."""
         return {slab: {"current": 0, "peak": 0} for slab in SLABS}
 
     def reset(self) -> None:
@@ -123,5 +123,5 @@ class EmulatedMetal:
 
 @cache
 def emulated_metal() -> EmulatedMetal:
-    """Return the backend of this process."""
+    """Return the emulated Metal backend of this process."""
     return EmulatedMetal()

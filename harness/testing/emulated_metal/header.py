@@ -1,4 +1,4 @@
-"""This module holds HEADER: definitions of the words of the Metal Shading Language in texts, for a C++17 compiler.
+"""This module contains HEADER, C++17 definitions of the types and functions of the Metal Shading Language.
 
 All address spaces are the same, and threads run one after another, so atomics are plain operations. Literals without a
 suffix are f32 by an option of the compiler (library.py).

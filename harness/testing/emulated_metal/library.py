@@ -1,4 +1,4 @@
-"""This module compiles a program to a library of the host and makes its entry points functions of Python.
+"""This module compiles Metal programs to a shared library for the CPU and makes their entry points callable.
 
 Every text has its own namespace, as it would be its own library for Metal. The arguments of an entry point follow from
 the table of its arguments, so a wrong table does not compile or gives wrong results.
@@ -49,12 +49,12 @@ _GIVEN = {"thread_position_in_grid": "uint3{k, 0, 0}", "threadgroups_per_grid": 
 
 @cache
 def has_compiler() -> bool:
-    """Return True if texts can be compiled on this machine."""
+    """Return True if a C++ compiler is installed."""
     return shutil.which(COMPILER) is not None
 
 
 def source(entries: Sequence[MetalEntry]) -> str:
-    """Return the C++ text of a program."""
+    """Return the C++ source of a program with these entry points."""
     return "\n".join([HEADER, *map(_namespace, entries)])
 
 
@@ -83,7 +83,7 @@ def _given(argument: EntryArgument) -> str:
 
 @lru_cache(256)
 def load_library(text: str) -> ctypes.CDLL:
-    """Return the library of a text.
+    """Return C++ source compiled to a shared library and loaded.
 
     Raises:
         InternalError: the compiler does not accept the text; the message holds its output.

@@ -1,4 +1,4 @@
-"""This module contains what both oracles share: admissible kernels, carriers of derivatives, random draws.
+"""This module contains code that both oracles share: checks of kernels, names of active arrays, random draws.
 
 No scalar operation and no derivative is defined in this module, so the oracles share no mistake about either.
 """
@@ -54,7 +54,7 @@ def _check_array(name: str, kind: ArrayType, arrays: Mapping[str, np.ndarray]) -
 
 
 def carriers(kernel: Kernel, named: Iterable[str]) -> frozenset[str]:
-    """Return the names of the memory that carries derivatives.
+    """Return the names of the arrays and temporaries through which derivatives flow.
 
     These are real arrays with an adjoint or in `named`, and real temporaries. A store to any other array stops the
     derivative.

@@ -31,7 +31,7 @@ ZERO = np.float64(0.0)
 
 @dataclass(frozen=True)
 class BlockExit:
-    """Represent how a block ended early.
+    """Represent an early exit from a block by `break`, `continue` or `return`, with the frames still to leave.
 
     Attributes:
         depth: the number of frames still to leave, 1 for the innermost only; None for all frames.
@@ -42,7 +42,7 @@ class BlockExit:
     resumes: bool = False
 
     def outer(self) -> BlockExit | None:
-        """Return the exit that remains for the frame around the frame that was just left, or None."""
+        """Return the exit that still applies in the enclosing frame after one frame was left, or None."""
         if self.depth is None:
             return self
         return BlockExit(self.depth - 1, self.resumes) if self.depth > 1 else None

@@ -1,4 +1,4 @@
-"""This module holds the table DUAL: each operation on one scalar at a time, with its partial derivatives.
+"""This module holds the table DUAL: the value and the partial derivatives of each operation, on single scalars.
 
 Integers are Python ints, exact until `fit` wraps them. Reals are NumPy float64 scalars, whose operators follow IEEE and
 do not raise. The partial derivatives are written out in this table and taken from nowhere else, so that they are an
@@ -24,7 +24,7 @@ from ....compiler.ir.types import Scalar
 
 @dataclass(frozen=True)
 class DualOperation:
-    """Represent one operation.
+    """Represent an operation of the IR by its value and its partial derivatives on single scalars.
 
     Attributes:
         value: value(t, *operands) returns the result; t is the type of the first operand.
@@ -44,7 +44,7 @@ DUAL: Table[str, DualOperation] = Table(
 
 
 def fit(value: Any, dtype: Scalar) -> Any:
-    """Return a result as a value of the type: reals stay float64, integers wrap."""
+    """Convert the result of an operation to its type: a real to float64, an integer to its width by wrapping."""
     if dtype.is_real:
         return np.float64(value)
     return bool(value) if dtype.is_bool else wrap(int(value), dtype)
@@ -90,7 +90,7 @@ def _mod_slope(x: Any, y: Any, r: Any) -> Any:
 
 
 def _opposite(x: Any) -> Any:
-    """Return sqrt(1 - x²), exactly 0 at both ends."""
+    """Return sqrt(1 - x²), computed so that the result is exactly 0 at x = 1 and x = -1."""
     return np.sqrt((1 - x) * (1 + x))
 
 
@@ -198,7 +198,7 @@ DUAL.update(
 
 
 def apply(name: str, types: tuple[Scalar, ...], result: Scalar, args: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Apply an operation to (value, tangent) pairs.
+    """Apply an operation to (value, tangent) pairs, and return the value and the tangent of the result.
 
     The tangent is dr = sum of dr/dx_i dx_i, where a zero dx_i adds nothing.
 

@@ -1,4 +1,4 @@
-"""This module represents values and memory of the lockstep executor: a NumPy half, and a JAX half for derivatives.
+"""This module represents memory of the lockstep JAX oracle: NumPy values, with JAX copies that carry derivatives.
 
 The JAX half is present only where a derivative flows. Invariant: in every lane and every element the traced (JAX) half
 has the value of the concrete (NumPy) half up to rounding. Lengths of traced arrays are rounded up by `bucket`, because
@@ -24,7 +24,7 @@ class OrderDependence(Exception):
 
 
 class LaneValue(NamedTuple):
-    """Represent one value in all lanes.
+    """Represent one value in all lanes: a NumPy array, and a JAX array if a derivative flows through the value.
 
     Attributes:
         value: (lanes,) NumPy array.
@@ -35,7 +35,7 @@ class LaneValue(NamedTuple):
     trace: Any = None
 
     def lifted(self) -> Any:
-        """Return the traced half, or a constant if there is none."""
+        """Return the JAX array of the value, or its NumPy values as a JAX constant if no derivative flows."""
         return jnp.asarray(self.value) if self.trace is None else self.trace
 
 
@@ -48,7 +48,7 @@ def bucket(length: int) -> int:
 
 
 def take(source: Any, index: np.ndarray) -> Any:
-    """Return source[index] for a traced (n,) source and concrete (m,) indices in range."""
+    """Return source[index] for a JAX array of shape (n,) and NumPy indices of shape (m,) in range."""
     return lax.gather(
         source, index.astype(np.int32)[:, None], _GATHER, (1,), mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS
     )
@@ -63,7 +63,7 @@ def blend(where: np.ndarray, new: LaneValue, old: LaneValue) -> LaneValue:
 
 
 def permute(source: LaneValue, index: np.ndarray) -> LaneValue:
-    """Return a pair in which lane i has the value of lane index[i]."""
+    """Return a lane value whose lane i has the value of lane index[i] of `source`."""
     return LaneValue(source.value[index], None if source.trace is None else take(source.trace, index))
 
 
@@ -85,20 +85,20 @@ class Cells:
         self.forget()
 
     def forget(self) -> None:
-        """Start a group of lanes, none of which has touched an element yet."""
+        """Forget the recorded accesses, before a new group of lanes starts."""
         self._touched: dict[str, np.ndarray] = {}
 
     def snapshot(self) -> tuple[np.ndarray, Any]:
-        """Return a copy of both halves."""
+        """Return a copy of the memory: its NumPy values, and its JAX array that carries derivatives."""
         return self.value.copy(), self.trace
 
     def restore(self, saved: tuple[np.ndarray, Any]) -> None:
-        """Put back the halves of a snapshot."""
+        """Restore the memory to the contents that `snapshot` returned, and forget the recorded accesses."""
         self.value[:], self.trace = saved
         self.forget()
 
     def padded(self) -> np.ndarray:
-        """Return the concrete half, padded with zeros to the length of the traced half."""
+        """Return the NumPy values, padded with zeros to the bucket length that the JAX array has."""
         out = np.zeros(bucket(self.value.size), self.value.dtype)
         out[: self.value.size] = self.value
         return out
@@ -139,7 +139,7 @@ class Cells:
     # -- order between lanes --------------------------------------------------------------------------------
 
     def claim(self, access: str, index: np.ndarray, mask: np.ndarray, once: bool = False) -> None:
-        """Record an access by the lanes of the mask.
+        """Record an access by the lanes of the mask. Raise OrderDependence if the order of lanes matters.
 
         Accesses of one kind commute with each other, except stores.
 
@@ -170,7 +170,7 @@ class Cells:
 
 
 def ranks(index: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how the lanes of the mask queue at their elements.
+    """Return the order in which the lanes of the mask access each element, as a queue for each element.
 
     Returns:
         The place of each lane in its queue (0 first), and the next lane in the queue (itself if last).
@@ -194,7 +194,7 @@ Combine = Callable[[LaneValue, LaneValue, np.ndarray], LaneValue]
 def reduce_queues(
     new: LaneValue, index: np.ndarray, mask: np.ndarray, combine: Combine
 ) -> tuple[LaneValue, np.ndarray]:
-    """Combine the values of lanes at one element pairwise, in log2 steps instead of one step per lane.
+    """Combine the values of all lanes that access the same element, pairwise in log2 steps.
 
     Returns:
         The values, and the mask of the lanes (first of each queue) that hold the combined values.

@@ -1,4 +1,4 @@
-"""This module holds the table JAX: each operation in NumPy on concrete values and in JAX on traced values.
+"""This module holds the table JAX, which implements each operation in NumPy for values and in JAX for derivatives.
 
 The `concrete` half of a row decides control and indices. The `traced` half exists so that JAX may differentiate it; it
 is absent if the derivative is zero or does not exist. Both take float64 for every real (the concrete half may also run
@@ -25,7 +25,7 @@ jax.config.update("jax_enable_x64", True)
 
 @dataclass(frozen=True)
 class JaxOperation:
-    """Represent one operation.
+    """Represent an operation of the IR by its NumPy and its JAX implementation.
 
     Attributes:
         concrete: the operation in NumPy.
@@ -68,7 +68,7 @@ def _ffs(x: np.ndarray) -> np.ndarray:
 
 
 def _shift(x: np.ndarray, count: np.ndarray, kind: str, shift: Callable[..., Any]) -> np.ndarray:
-    """Shift the bits as seen through dtype kind `kind`; the count is taken modulo the width, a power of two."""
+    """Shift integers, read as signed or unsigned by `kind`. The count is taken modulo the width of the type."""
     view = f"{kind}{x.dtype.itemsize}"
     places = count & count.dtype.type(_width(x) - 1)
     shifted: np.ndarray = shift(x.view(view), places.view(view)).view(x.dtype)
@@ -80,7 +80,7 @@ def _frexp_exponent(x: np.ndarray) -> np.ndarray:
 
 
 def _traced_mantissa(x: Any) -> Any:
-    """Return x 2^-e. JAX's frexp takes bits apart, which JAX cannot differentiate."""
+    """Return the mantissa x 2^-e of a JAX value, by a formula that JAX can differentiate, unlike its `frexp`."""
     exponent = jnp.frexp(lax.stop_gradient(x))[1]
     return lax.mul(x, jnp.ldexp(1.0, -exponent))
 
@@ -218,7 +218,7 @@ def storage(dtype: Scalar, widen: bool) -> np.dtype:
 
 
 def convert(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
-    """Perform the cast of the IR on (lanes,) concrete values."""
+    """Cast NumPy values of shape (lanes,) from one scalar type to another as the IR defines it."""
     if target.is_bool:
         truth: np.ndarray = value != 0
         return truth
@@ -235,7 +235,7 @@ def convert(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> n
 
 
 def reinterpret(value: np.ndarray, source: Scalar, target: Scalar, widen: bool) -> np.ndarray:
-    """Perform the bit_cast of the IR on (lanes,) concrete values.
+    """Return the bits of NumPy values of shape (lanes,), read as another type of the same width.
 
     A widened real is rounded to its type first, because its bits are read.
     """

@@ -112,7 +112,7 @@ def _padded(content: np.ndarray, like: np.ndarray) -> Any:
 def _memory(
     kernel: Kernel, arrays: Mapping[str, np.ndarray], carrying: frozenset[str], traces: Mapping[str, Any], widen: bool
 ) -> dict[str, Cells]:
-    """Return copies of all arrays, and zero temporaries."""
+    """Return the memory of a launch by name: a copy of each array, and a zero for each temporary."""
     cells = {}
     for param in kernel.params:
         if isinstance(param.type, ArrayType):
@@ -156,7 +156,7 @@ def _task(launch: LockstepLaunch, number: int, task: Task) -> None:
 def _group(
     launch: LockstepLaunch, number: int, task: Task, begin: list[int], extents: list[int], points: np.ndarray
 ) -> None:
-    """Run points in lockstep; if their order matters, undo the run and run the first half before the second."""
+    """Run iterations in lockstep. If their order matters, undo this and run them again in two halves."""
     saved = {name: cells.snapshot() for name, cells in launch.cells.items()}
     for cells in launch.cells.values():
         cells.forget()

@@ -1,4 +1,4 @@
-"""This module holds the table TRANSLATE: one row per statement, executed for a group of lanes in lockstep.
+"""This module holds the table TRANSLATE: for each statement class, the function that runs it for lanes in lockstep.
 
 A statement runs for the lanes of a mask, and never for an empty mask. Control follows the concrete halves. An idle lane
 computes too, but its values reach no memory, no local and no decision. What it feeds to JAX lies inside the `safe`
@@ -26,7 +26,10 @@ from .jax_ops import JAX, convert, reinterpret, storage
 
 @dataclass
 class LockstepLaunch:
-    """Represent what all tasks of a run share; `used` are the values that some statement or box reads."""
+    """Represent the state that all tasks of a launch share: kernel, memory, scalars, random key and used values.
+
+    `used` holds the values that some statement or box reads.
+    """
 
     kernel: n.Kernel
     cells: dict[str, Cells]
@@ -39,20 +42,20 @@ class LockstepLaunch:
 
 @dataclass
 class LaneExits:
-    """Represent a loop, a scope or the task: the lanes that left it, and the lanes that left its current trip."""
+    """Represent which lanes have left a loop, a scope or the task, and which have left its current trip."""
 
     broken: np.ndarray
     continued: np.ndarray
 
     @classmethod
     def of(cls, lanes: int) -> LaneExits:
-        """Return a frame that no lane has left."""
+        """Return the exits of a frame that no lane has left yet."""
         return cls(np.zeros(lanes, bool), np.zeros(lanes, bool))
 
 
 @dataclass
 class LockstepLanes:
-    """Represent a group of iterations of a task.
+    """Represent a group of iterations of a task that run in lockstep, each as one lane.
 
     Attributes:
         points: (count,) row-major numbers in the box; further lanes, never alive, pad them to a bucket.
@@ -80,7 +83,7 @@ class LockstepLanes:
         return LaneValue(np.full(self.size, value, storage(dtype, self.launch.widen)))
 
     def block(self, body: n.Block, mask: np.ndarray) -> None:
-        """Run statements for the lanes of the mask, without the lanes that leave on the way."""
+        """Run the statements of a block for the lanes of the mask; lanes that exit early skip the statements after."""
         for stmt in body:
             if not mask.any():
                 return
@@ -89,7 +92,7 @@ class LockstepLanes:
                 mask = mask & ~self.frames[-1].broken & ~self.frames[-1].continued
 
     def apply(self, name: str, args: Sequence[LaneValue], dtype: Scalar, mask: np.ndarray) -> LaneValue:
-        """Apply an operation with a result of this type."""
+        """Apply an operation to the operands of all lanes, and return the result as a lane value."""
         row = JAX[name]
         traced = row.traced is not None and any(a.trace is not None for a in args)
         if traced and not row.linear:
@@ -105,7 +108,7 @@ class LockstepLanes:
         return new if (mask | ~self.alive).all() else blend(mask, new, old)
 
     def address(self, stmt: Any, shape: Sequence[int], indices: Sequence[n.Value], mask: np.ndarray) -> np.ndarray:
-        """Return row-major element numbers, 0 in idle lanes.
+        """Return the row-major number of the element that each lane accesses, with 0 for idle lanes.
 
         Raises:
             OutOfBounds: an index of a lane of the mask is outside.
@@ -123,7 +126,7 @@ class LockstepLanes:
         return np.where(mask, flat, 0)
 
     def memory(self, stmt: Any, access: str, mask: np.ndarray, once: bool = False) -> tuple[Cells, np.ndarray]:
-        """Return the memory and the elements of a load, store or atomic, and claim the access.
+        """Return the memory and the element numbers that a statement accesses, and record the access.
 
         The claim raises OrderMatters if the order of lanes matters.
         """
@@ -140,7 +143,7 @@ class LockstepLanes:
 
 
 def _guard(arg: LaneValue, interval: tuple[float, float], mask: np.ndarray) -> LaneValue:
-    """Replace values of idle lanes outside a safe interval, because 0 * inf in a pullback would be NaN."""
+    """Replace values of idle lanes that lie outside of a safe interval, because 0 * inf would give a NaN adjoint."""
     low, high = interval
     harmful = ~mask & ~((arg.value >= low) & (arg.value <= high))
     return blend(harmful, LaneValue(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
@@ -226,7 +229,7 @@ def _store(run: LockstepLanes, stmt: n.Store, mask: np.ndarray) -> None:
 
 @TRANSLATE.row("Atomic")
 def _atomic(run: LockstepLanes, stmt: n.Atomic, mask: np.ndarray) -> None:
-    """Perform an atomic.
+    """Run an atomic statement for the lanes of the mask.
 
     Lanes at one element take turns in lane order, unless the old value is unused and the operation associates.
     """
@@ -269,7 +272,7 @@ def _take_turns(run: LockstepLanes, stmt: n.Atomic, cells: Cells, index: np.ndar
 
 @TRANSLATE.row("Local")
 def _local(run: LockstepLanes, stmt: n.Local, mask: np.ndarray) -> None:
-    """Declare a local. Idle lanes may be overwritten: they are outside the scope of the declaration."""
+    """Declare a local as zero in all lanes. Idle lanes may be overwritten, because they never read the local."""
     run.locals[stmt.var] = run.full(0, stmt.dtype)
 
 

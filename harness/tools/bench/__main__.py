@@ -1,4 +1,4 @@
-"""Measure works on several libraries: `python -m stackgrad.harness.tools.bench [WORK ...] [OPTION ...]`.
+"""Run benchmarks on stackgrad and peers: `python -m stackgrad.harness.tools.bench [WORK ...] [OPTION ...]`.
 
 Options: [--peers NAMES] [--repeat N] [--threads N] [--arch ARCH] [--shrink N] [--json FILE]. The archs cuda and vulkan
 have their own works, see device_works.py.
@@ -26,7 +26,7 @@ assert cache_works and index_works, "they enter their works"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure the chosen works, print a table, and return the exit status."""
+    """Run the chosen benchmarks, print a table, and return the exit status."""
     given = _arguments(arguments)
     works = WORKS if given.arch == "cpu" else DEVICE_WORKS
     unknown = [name for name in given.works if name not in works]
@@ -75,7 +75,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def rows(work: str, figures: Figures) -> list[str]:
-    """Return the lines of a work: each column, each library, and the factor by which stackgrad is faster."""
+    """Return the lines of the result table for one benchmark, with the ratio of each library to stackgrad."""
     lines = []
     for column, by_library in figures.items():
         ours = by_library.get(OURS, SampleColumn()).median
@@ -91,7 +91,7 @@ def rows(work: str, figures: Figures) -> list[str]:
 
 
 def plain(results: dict[str, Figures]) -> dict[str, object]:
-    """Return all samples as plain data."""
+    """Return the samples of all benchmarks as data that JSON can represent."""
     return {
         work: {column: {name: vars(found) for name, found in by.items()} for column, by in figures.items()}
         for work, figures in results.items()

@@ -1,4 +1,4 @@
-"""This module contains works whose arrays fit in the cache, so that the time is that of the code around each access.
+"""This module contains benchmarks whose arrays fit in the cache, so that they measure the code around each access.
 
 The rules of works.py hold in this module too, and its works enter the table of works.py.
 """
@@ -16,7 +16,10 @@ else:  # in the process of a library, which imports files
 
 
 def _both(ti: Any, make: Callable[[Any], tuple[Any, Any, Any, np.ndarray]], what: str) -> dict[str, TimedWork]:
-    """Time a kernel in f32 and in f64; `make` returns the kernel, its result, its input, and the right gradient."""
+    """Return benchmarks of a kernel and its gradient in f32 and f64, after a check that the gradient is right.
+
+    `make` returns for a real type the kernel, its result, its input, and the right gradient.
+    """
     found: dict[str, TimedWork] = {}
     for name in ("f32", "f64"):
         kernel, result, source, wanted = make(getattr(ti, name))
@@ -33,7 +36,7 @@ def _both(ti: Any, make: Callable[[Any], tuple[Any, Any, Any, np.ndarray]], what
 
 @work
 def gather(ti: Any) -> dict[str, TimedWork]:
-    """Read 2^14 elements at the places that an array of indices names."""
+    """Return benchmarks of y[i] = x[index[i]] on 2^14 elements, with indices from an array."""
     size = 1 << 14
     where = np.random.default_rng(3).integers(0, size, size)
     index = integer_field(ti, size, where)
@@ -53,7 +56,7 @@ def gather(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def rows(ti: Any) -> dict[str, TimedWork]:
-    """Compute the sum of each line of a field of 512 x 512 elements."""
+    """Return benchmarks of the sums of the rows of a field of 512 x 512 elements."""
     size = 512
 
     def make(kind: Any) -> tuple[Any, Any, Any, np.ndarray]:

@@ -1,4 +1,4 @@
-"""This module contains the works that are timed on a GPU, in the dialect that all libraries share.
+"""This module contains the GPU benchmarks, written in the kernel language that stackgrad and its peers share.
 
 The rules of works.py hold in this module too. Many launches are queued and waited for once, so that a figure is the
 time that a launch adds to a program that does not wait. Memory is what the adstacks hold after the work has run.
@@ -31,18 +31,18 @@ DEVICE_WORKS: dict[str, WorkFunction] = {}
 
 
 def device_work(function: WorkFunction) -> WorkFunction:
-    """Enter a function in DEVICE_WORKS."""
+    """Register a function as a GPU benchmark in DEVICE_WORKS, and return the function."""
     DEVICE_WORKS[function.__name__] = function
     return function
 
 
 def shrunk(size: int) -> int:
-    """Return the number of elements divided by the number in the variable SHRINK, at least 1."""
+    """Return `size` divided by the number in the environment variable SHRINK, but at least 1."""
     return max(size // int(os.environ.get(SHRINK, "1")), 1)
 
 
 def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> TimedWork:
-    """Return the time that one of many launches adds, in microseconds."""
+    """Return a benchmark that queues many launches and measures the microseconds of one of them."""
 
     def run() -> None:
         for _ in range(number):
@@ -53,7 +53,7 @@ def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> TimedWork:
 
 
 def held(ti: Any) -> dict[str, TimedWork]:
-    """Return the bytes of real adstack slots, if the library reports them."""
+    """Return a measurement of the peak adstack memory for reals, or nothing if the library has no report."""
     if not hasattr(ti, "adstack_report"):
         return {}
     return {"heap": TimedWork(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)}
@@ -64,7 +64,10 @@ def held(ti: Any) -> dict[str, TimedWork]:
 
 @device_work
 def device_launch(ti: Any) -> dict[str, TimedWork]:
-    """Launch a kernel without a loop, and gradients of 16 short loops: bound constant, in a field, in an ndarray."""
+    """Return benchmarks of a kernel without a loop, and of gradients of 16 short loops with three kinds of bounds.
+
+    The bound of the short loops is a constant, in a field, or in an ndarray.
+    """
     y, bounds = real_field(ti, ()), ti.ndarray(ti.i32, (16,))
     bounds.from_numpy(np.full(16, 8, np.int32))
 
@@ -84,7 +87,7 @@ def device_launch(ti: Any) -> dict[str, TimedWork]:
 
 
 def _short_loops(ti: Any) -> tuple[Any, Any, Any]:
-    """Kernels of 16 loops: their bound constant, in a field, in an ndarray."""
+    """Return three kernels of 16 loops whose bound is a constant, in a field, or in an ndarray."""
     x, z, n = real_field(ti, 16, np.linspace(-1, 1, 16)), real_field(ti, 16), integer_field(ti, (), np.array(8))
 
     @ti.kernel
@@ -119,7 +122,7 @@ def _short_loops(ti: Any) -> tuple[Any, Any, Any]:
 
 @device_work
 def device_sweep(ti: Any) -> dict[str, TimedWork]:
-    """Run 64 steps on each of 2^20 elements; the bound is one number in a field."""
+    """Return benchmarks of 64 steps on each of 2^20 elements, where the number of steps is in a field."""
     size = shrunk(1 << 20)
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
     x, y, n = real_field(ti, size, x0), real_field(ti, size), integer_field(ti, (), np.array(64))
@@ -141,7 +144,7 @@ def device_sweep(ti: Any) -> dict[str, TimedWork]:
 
 @device_work
 def device_gated(ti: Any) -> dict[str, TimedWork]:
-    """Run 32 steps on the active 5 % of 2^20 elements."""
+    """Return benchmarks of 32 steps on 2^20 elements, of which only the active 5 % run the steps."""
     size = shrunk(1 << 20)
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
@@ -170,7 +173,7 @@ def device_gated(ti: Any) -> dict[str, TimedWork]:
 
 @device_work
 def device_grid(ti: Any) -> dict[str, TimedWork]:
-    """Run 27 steps with six carried numbers on the 7.8 % of 604,000 cells that have mass."""
+    """Return benchmarks of 27 steps with six carried variables on the 7.8 % of 604,000 cells that have mass."""
     size, steps = shrunk(604_000), 27
     rng = np.random.default_rng(6)
     a0, on = rng.uniform(0, 1, size), rng.random(size) < 0.078
@@ -202,7 +205,7 @@ def device_grid(ti: Any) -> dict[str, TimedWork]:
 
 
 def _grid(a: np.ndarray, steps: int) -> np.ndarray:
-    """Return the results of `grid_op` in f64."""
+    """Return the results of the kernel `grid_op`, computed by NumPy in f64."""
     p, q, r, s, t, u = a, 0.5 * a, 0.1 + 0 * a, 0.2 + 0 * a, 0.3 + 0 * a, 0.4 + 0 * a
     for _ in range(steps):
         w = np.sin(p) * 0.9 + q * r
@@ -219,7 +222,7 @@ def _grid(a: np.ndarray, steps: int) -> np.ndarray:
 
 @device_work
 def device_loss(ti: Any) -> dict[str, TimedWork]:
-    """Compute a loss over 2^24 elements, also as a share of the bandwidth of a copy.
+    """Return benchmarks of a sum of squares of 2^24 elements, also as a share of the memory bandwidth.
 
     The share is the number of bytes that must be moved divided by the time.
     """
@@ -259,7 +262,7 @@ def _seconds(ti: Any, call: Callable[[], Any], number: int = 20) -> float:
 
 
 def _usual(run: Callable[[], Any]) -> float:
-    """Return the seconds of a call: the median of 7, after a tenth of a second of calls.
+    """Return the median time of 7 calls in seconds, measured after a tenth of a second of warm-up calls.
 
     The calls before are needed because an idle GPU lowers its clock.
     """
@@ -275,7 +278,7 @@ def _usual(run: Callable[[], Any]) -> float:
 
 
 def _copy_bandwidth(size: int) -> float:
-    """Return the bytes per second, read and written, of a copy of `size` bytes by the driver.
+    """Return the bandwidth of a device copy of `size` bytes, in bytes per second, counting reads and writes.
 
     Raises:
         OSError: there is no CUDA driver or device.
@@ -319,6 +322,6 @@ def _context(cuda: Any) -> Iterator[None]:
 
 @device_work
 def device_tasks(ti: Any) -> dict[str, TimedWork]:
-    """Run eight tasks with five carried variables each; 600 bounds lie in a field that does not change."""
+    """Return benchmarks of eight tasks with five carried variables each and 600 constant bounds in a field."""
     timed = many_tasks(ti)
     return {name: queued(ti, one.call) for name, one in timed.items()}

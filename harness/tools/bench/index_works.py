@@ -1,4 +1,4 @@
-"""This module contains works whose indices are checked; with `--peers unchecked` they show what checks cost.
+"""This module contains benchmarks of checked indices; with `--peers unchecked` they show the cost of the checks.
 
 The rules of works.py hold: this file imports only NumPy.
 """
@@ -22,7 +22,7 @@ def _reals(ti: Any, t: Any, values: np.ndarray) -> Any:
 
 
 def _gather(ti: Any, size: int, bits: int) -> dict[str, TimedWork]:
-    """Compute y[i] = 2 x[idx[i]] for indices in random order."""
+    """Return benchmarks of y[i] = 2 x[idx[i]] for indices in random order."""
     t, kind = (ti.f64, np.float64) if bits == 64 else (ti.f32, np.float32)
     rng = np.random.default_rng(6)
     where = rng.integers(0, size, size)
@@ -47,13 +47,13 @@ def _gather(ti: Any, size: int, bits: int) -> dict[str, TimedWork]:
 
 @work
 def gather_from_memory(ti: Any) -> dict[str, TimedWork]:
-    """Read 2^22 elements of f64 at indices from a field."""
+    """Return benchmarks of reads of 2^22 elements of f64 at indices from a field."""
     return _gather(ti, 1 << 22, 64)
 
 
 @work
 def stencil(ti: Any) -> dict[str, TimedWork]:
-    """Compute a diffusion step on the interior points of a grid of 1024 x 1024."""
+    """Return benchmarks of a diffusion step on the interior points of a grid of 1024 x 1024."""
     size = 1024
     x0 = np.random.default_rng(7).random((size, size))
     x, y = real_field(ti, (size, size), x0), real_field(ti, (size, size))
@@ -76,7 +76,7 @@ def stencil(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def mpm(ti: Any) -> dict[str, TimedWork]:
-    """Transfer 2^14 particles to a grid of 128 x 128 and back, in two dimensions with quadratic weights."""
+    """Return benchmarks that transfer 2^14 particles to a grid of 128 x 128 and back (2D, quadratic weights)."""
     count, size = 1 << 14, 128
     rng = np.random.default_rng(8)
     p = _reals(ti, ti.f32, (rng.random((count, 2)) * 0.8 + 0.1).astype(np.float32))

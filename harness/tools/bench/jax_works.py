@@ -1,4 +1,4 @@
-"""This module contains works as JAX programs, for the columns that JAX can show.
+"""This module contains the benchmarks that also exist as JAX programs, so that JAX can be compared.
 
 Only the process of JAX imports it. Each work takes `works.Timed` as its argument.
 """
@@ -15,7 +15,7 @@ NAMES = ("sweep", "device_sweep")
 
 
 def _sweep() -> tuple[Callable[[], Any], Callable[[], Any], int]:
-    """Return a forward function, its gradient, and the number of steps, for 64 steps on each of 2^20 elements.
+    """Return a JAX function of 64 steps on each of 2^20 elements, its gradient, and the total number of steps.
 
     The steps are a loop over arrays, fused by XLA.
     """
@@ -33,7 +33,7 @@ def _sweep() -> tuple[Callable[[], Any], Callable[[], Any], int]:
 
 
 def sweep(timed: Callable[..., Any]) -> dict[str, Any]:
-    """Time one launch at a time."""
+    """Return benchmarks of 64 steps in JAX that wait for the end of each launch."""
     forward, grad, each = _sweep()
     forward().block_until_ready(), grad().block_until_ready()
     return {
@@ -43,7 +43,7 @@ def sweep(timed: Callable[..., Any]) -> dict[str, Any]:
 
 
 def device_sweep(timed: Callable[..., Any]) -> dict[str, Any]:
-    """Time twenty queued launches."""
+    """Return benchmarks of 64 steps in JAX that queue twenty launches and then wait."""
     forward, grad, _ = _sweep()
 
     def queued(call: Callable[[], Any]) -> Any:

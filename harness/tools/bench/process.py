@@ -1,4 +1,4 @@
-"""Measure one library in its own process: print one sample for each column of results that standard input names.
+"""Measure one library in its own process: read names of columns from standard input and print a sample for each.
 
 This file is started as a script; beside the works it imports only the library. Arguments: library, work, threads, arch.
 A line on standard input names a column and asks for one sample; the answer is one JSON number, or an object with an
@@ -20,7 +20,7 @@ _SCALE = {"µs": 1e6, "ms": 1e3, "ns/step": 1e9, "kB": 1.0}
 
 
 def library(name: str, work: str, threads: int, arch: str) -> Any:
-    """Return the initialized library.
+    """Import and initialize the library of this name, and return it.
 
     Compiled code is read from disk only for the work that measures this.
     """
@@ -46,7 +46,7 @@ _OWN: dict[str, dict[str, Any]] = {
 
 
 def sample(timed: Any) -> float:
-    """Return one figure of a column, in its unit."""
+    """Return one measurement of a benchmark, in the unit of the benchmark."""
     if timed.figure is not None:
         return float(timed.figure())
     number = timed.number or calls_of(timed)
@@ -60,7 +60,7 @@ def sample(timed: Any) -> float:
 
 
 def calls_of(timed: Any) -> int:
-    """Return the number of calls that fill a sample, found after the first calls have prepared everything."""
+    """Return the number of calls that fill the time of one sample, measured after warm-up calls."""
     known = _CALLS.get(id(timed))
     if known is None:
         # The first calls compile, allocate and fill caches, so they do not count.
@@ -88,13 +88,13 @@ keep no GPU busy, so a work of such launches is measured as it is.
 
 
 def keep_gpu_busy(timed: Any, is_first: bool) -> None:
-    """Keep a GPU busy before a column is timed."""
+    """Call the benchmark repeatedly without measuring, so that the GPU raises its clock before the measurement."""
     if timed.figure is None:
         _calls_in(timed, BUSY[0] if is_first else BUSY[1])
 
 
 def serve(name: str, work: str, threads: int, arch: str) -> None:
-    """Prepare the work, report its columns, and answer until the sender closes standard input."""
+    """Prepare a benchmark, print its columns, and print samples on request until standard input closes."""
     answers = os.fdopen(os.dup(1), "w")
     # Output of a library goes to stderr from now on and cannot mix with answers.
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""This module takes samples of every library in turns and computes medians."""
+"""This module takes samples of each library in turn and computes their medians."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SampleColumn:
 
 
 class BenchProcess:
-    """Represent a process that runs one work with one library."""
+    """Represent a process that runs one benchmark with one library."""
 
     def __init__(self, python: str, library: str, work: str, threads: int, arch: str, cache: str) -> None:
         environment = {**os.environ, "BENCH_CACHE": cache, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": arch}
@@ -59,7 +59,7 @@ class BenchProcess:
         return json.loads(line) if line else {"error": f"the process ended ({self.process.wait()})"}
 
     def sample(self, column: str) -> object:
-        """Return one figure, or an object with an error."""
+        """Return one sample of a column, or a dict with the key `error`."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(column + "\n")
@@ -82,7 +82,7 @@ Figures = dict[str, dict[str, SampleColumn]]
 def measure(
     work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str = "cpu"
 ) -> Figures:
-    """Return samples of all columns of a work, with libraries in turns.
+    """Return the samples of all columns of a benchmark, measured on all libraries in turn.
 
     Args:
         work: the name of the work.
@@ -107,7 +107,7 @@ def measure(
 def _measure_fresh(
     work: str, libraries: Sequence[str], pythons: dict[str, str], threads: int, repeat: int, arch: str
 ) -> Figures:
-    """Take each sample in a new process; the first process of each library only fills the cache on disk."""
+    """Measure each sample in a new process that reads the disk cache filled by a first, unmeasured process."""
     found: Figures = {}
     for name in libraries:
         cache = tempfile.mkdtemp()
@@ -121,7 +121,7 @@ def _measure_fresh(
 
 
 def _take(found: Figures, name: str, worker: BenchProcess) -> None:
-    """Take one sample of each column; a work that cannot be run stands in the table with its reason."""
+    """Add one sample of each column to the results, or record the reason why the benchmark cannot run."""
     if worker.problem:
         found.setdefault("", {})[name] = SampleColumn(problem=worker.problem)
     for column, unit in worker.columns.items():
@@ -136,7 +136,7 @@ def _take(found: Figures, name: str, worker: BenchProcess) -> None:
 
 
 def machine(arch: str = "cpu") -> str:
-    """Return the processor and the number of cores that this process may use, after the GPU if there is one."""
+    """Return the name of the GPU, if any, then of the processor and the number of cores of this process."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -159,7 +159,7 @@ def _card() -> str:
 
 
 def _vulkan() -> str:
-    """Return the Vulkan device that stackgrad would choose."""
+    """Return the name of the Vulkan device that stackgrad selects on this machine."""
     from ....backends import registry
 
     return registry.get("vulkan").probe().version or "no Vulkan device"

@@ -1,4 +1,4 @@
-"""This module contains the kernels that are timed, in the dialect that stackgrad, Quadrants and Taichi share.
+"""This module contains the benchmarked kernels, in the language that stackgrad, Quadrants and Taichi share.
 
 A work is a function of a library. It makes fields, compiles by a first launch, checks the gradient if there is one, and
 returns what is timed, by the name of a column. This file is run by processes that know nothing of the project, so it
@@ -19,7 +19,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class TimedWork:
-    """Represent something to time.
+    """Represent one column of a benchmark: the function to time and the unit of the result.
 
     Attributes:
         call: the function to time.
@@ -45,13 +45,13 @@ FRESH: set[str] = set()
 
 
 def work(function: WorkFunction) -> WorkFunction:
-    """Enter a function in WORKS."""
+    """Register a function as a benchmark in WORKS, and return the function."""
     WORKS[function.__name__] = function
     return function
 
 
 def fresh(function: WorkFunction) -> WorkFunction:
-    """Enter a function in WORKS that is run once per process."""
+    """Register a function as a benchmark that runs each sample in a new process, and return the function."""
     FRESH.add(function.__name__)
     return work(function)
 
@@ -102,7 +102,7 @@ def sines(x: np.ndarray, trips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @work
 def launch(ti: Any) -> dict[str, TimedWork]:
-    """Launch a kernel without a loop."""
+    """Return benchmarks of the launch of a kernel without a loop."""
     y = real_field(ti, ())
 
     @ti.kernel
@@ -128,7 +128,7 @@ def launch(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def small_loop(ti: Any) -> dict[str, TimedWork]:
-    """Run a parallel loop over 16 elements whose inner bound lies in a field."""
+    """Return benchmarks of a parallel loop over 16 elements whose inner loop has its bound in a field."""
     x0 = np.linspace(-1, 1, 16)
     x, y, n = real_field(ti, 16, x0), real_field(ti, 16), integer_field(ti, (), np.array(8))
 
@@ -149,7 +149,7 @@ def small_loop(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def small_loop_arrays(ti: Any) -> dict[str, TimedWork]:
-    """Run a parallel loop over 16 elements with all data in ndarrays."""
+    """Return benchmarks of a parallel loop over 16 elements with all data in ndarrays."""
     real_array, whole_array = ti.types.ndarray(ti.f32, 1), ti.types.ndarray(ti.i32, 1)
 
     @ti.kernel
@@ -201,7 +201,7 @@ def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> di
 
 @work
 def sweep(ti: Any) -> dict[str, TimedWork]:
-    """Run 64 steps on each of 2^20 elements; the bound is one number in a field."""
+    """Return benchmarks of 64 steps on each of 2^20 elements, where the number of steps is in a field."""
     size = 1 << 20
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
     x, y, n = real_field(ti, size, x0), real_field(ti, size), integer_field(ti, (), np.array(64))
@@ -227,21 +227,27 @@ def sweep(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def varied_sweep(ti: Any) -> dict[str, TimedWork]:
-    """Run 1 to 64 steps, uniformly distributed, on each of 2^20 elements; the figure is per useful step."""
+    """Return benchmarks of 1 to 64 steps, uniformly distributed, on each of 2^20 elements.
+
+    The result is the time per step that an element needs.
+    """
     trips = np.random.default_rng(2).integers(1, 65, 1 << 20)
     return _sweep(ti, trips, int(trips.sum()))
 
 
 @work
 def skewed_sweep(ti: Any) -> dict[str, TimedWork]:
-    """Run 64 steps on one in fifty of 2^20 elements and 2 on the rest; the figure is per useful step."""
+    """Return benchmarks of 64 steps on one in fifty of 2^20 elements and 2 steps on the rest.
+
+    The result is the time per step that an element needs.
+    """
     trips = np.where(np.random.default_rng(3).random(1 << 20) < 0.02, 64, 2)
     return _sweep(ti, trips, int(trips.sum()))
 
 
 @work
 def gated(ti: Any) -> dict[str, TimedWork]:
-    """Run 32 steps on the active 5 % of 2^20 elements."""
+    """Return benchmarks of 32 steps on 2^20 elements, of which only the active 5 % run the steps."""
     size = 1 << 20
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
@@ -276,7 +282,7 @@ def gated(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def long_row(ti: Any) -> dict[str, TimedWork]:
-    """Run one iteration of 100,000 trips among 1,000 iterations of one trip; measure the adstack memory for reals."""
+    """Return benchmarks of one iteration of 100,000 trips among 1,000 of one trip, with the adstack memory."""
     trips = np.ones(1001, np.int64)
     trips[500] = 100_000
     timed = _sweep(ti, trips, int(trips.sum()))
@@ -299,7 +305,7 @@ _TASK = """
 
 @work
 def many_tasks(ti: Any) -> dict[str, TimedWork]:
-    """Run eight tasks with five carried variables each; 600 bounds lie in a field that does not change."""
+    """Return benchmarks of eight tasks with five carried variables each and 600 constant bounds in a field."""
     rng = np.random.default_rng(5)
     space = {
         "ti": ti,
@@ -314,7 +320,9 @@ def many_tasks(ti: Any) -> dict[str, TimedWork]:
 
 
 def defined(text: str, name: str, space: dict[str, Any]) -> Any:
-    """Return what a text defines, from a file, since libraries read the source of a kernel.
+    """Write a Python text to a file, import the file, and return the object of the given name from it.
+
+    A file is needed, because libraries read the source of a kernel.
 
     The file is the same in every process.
     """
@@ -332,7 +340,7 @@ def defined(text: str, name: str, space: dict[str, Any]) -> Any:
 
 
 def _nest() -> str:
-    """Return a kernel with 20 carried variables in three nested loops whose bounds lie in a field."""
+    """Return the source of a kernel with 20 carried variables in three nested loops with bounds in a field."""
     names = [f"v{k}" for k in range(20)]
     lines = ["@ti.kernel", "def nest() -> None:", "    for i in range(8):"]
     lines += [f"        {v} = x[i] + 0.0{k + 1:02d}" for k, v in enumerate(names)]
@@ -352,7 +360,7 @@ def small() -> None:
 
 @fresh
 def cold_compile(ti: Any) -> dict[str, TimedWork]:
-    """Compile 20 carried variables in three nested dynamic loops: the first launch, and the first gradient.
+    """Return benchmarks of compile time: the first launch and first gradient of a kernel of three nested loops.
 
     Another kernel was launched before, so that the figures do not contain what a library loads for its first kernel.
     """
@@ -373,5 +381,5 @@ def cold_compile(ti: Any) -> dict[str, TimedWork]:
 
 @fresh
 def warm_cache(ti: Any) -> dict[str, TimedWork]:
-    """Compile that kernel in a second process with compiled code on disk: the first launch, then the first gradient."""
+    """Return the benchmarks of `cold_compile`, for a second process that finds compiled code on disk."""
     return cold_compile(ti)

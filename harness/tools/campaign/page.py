@@ -25,7 +25,7 @@ class MissingTemplates(StackgradError):
 
 @cache
 def environment() -> Environment:
-    """Return the templates of the page.
+    """Return the Jinja2 environment with the HTML templates of the page.
 
     Raises:
         MissingTemplates: Jinja2 is not installed.
@@ -80,7 +80,7 @@ def page(plain: Plain, title: str = "Fuzzing campaign") -> str:
 
 
 def _card(name: str, value: Any) -> tuple[str, str, bool]:
-    """Return the name of a number of the summary, its text, and True if it is a bad sign."""
+    """Return the label of a number in the summary, its text, and True if the number is alarming."""
     shown = f"{value:.1%}" if name == "decided nothing" else f"{value:,}" if isinstance(value, int) else f"{value}"
     return name, shown, name in ("disagreements", "crashes") and bool(value)
 
@@ -96,7 +96,7 @@ def _bars(rows: Iterable[tuple[str, int]]) -> Iterator[Plain]:
 
 
 def _histogram(rows: list[list[int]]) -> Iterator[Plain]:
-    """Yield one bar for each number of trips; undecided cases follow decided cases in a bar."""
+    """Yield one bar for each trip count; in a bar, undecided cases follow decided cases."""
     kept = [row for row in rows if row[1]]
     most = max((cases for _, cases, _ in kept), default=1)
     for place, (low, cases, decided) in enumerate(kept):
@@ -114,7 +114,7 @@ def _histogram(rows: list[list[int]]) -> Iterator[Plain]:
 
 
 def _rates(rows: list[list[float]]) -> Plain | None:
-    """Return lines of cases per second and of the share of undecided cases, unit by unit in order of time."""
+    """Return the chart lines of cases per second and of the share of undecided cases, in order of time."""
     if len(rows) < 2:
         return None
     ordered = sorted(rows)
@@ -130,17 +130,17 @@ def _rates(rows: list[list[float]]) -> Plain | None:
 
 
 def _points(points: Iterable[tuple[float, float]]) -> str:
-    """Return the places in the chart of points of the unit square."""
+    """Return SVG chart coordinates, as text, for points of the unit square."""
     return " ".join(f"{35 + 355 * x:.1f},{105 - 90 * y:.1f}" for x, y in points)
 
 
 def _coverage(name: str, counts: dict[str, int]) -> tuple[str, int, list[tuple[str, int]]]:
-    """Return the name of a group, how many of its items were seen, and the items with what was seen least first."""
+    """Return the name of a group, the number of its items with a count above 0, and its items by rising count."""
     return name, sum(bool(count) for count in counts.values()), sorted(counts.items(), key=lambda row: row[1])
 
 
 def _finding(found: Plain) -> Plain:
-    """Return the part of the page about one finding."""
+    """Return the data that the page template needs to show one finding."""
     results = found.get("results", {})
     names = dict.fromkeys(name for of_executor in results.values() for name in of_executor)
     return {

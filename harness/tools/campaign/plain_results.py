@@ -24,7 +24,7 @@ _NUMBERS = ("cases", "retried", "crashes", "stacked", "nested", "differentiated"
 
 @dataclass(frozen=True)
 class UnitFinding:
-    """Represent a finding of a unit; `program` is its JSON text."""
+    """Represent a finding of a campaign unit as plain data; `program` is the program as JSON text."""
 
     program: str
     plan: FuzzPlan
@@ -36,7 +36,7 @@ class UnitFinding:
 
 @dataclass(frozen=True)
 class CampaignUnit:
-    """Represent a unit as its file stores it; see `Statistics` for the fields."""
+    """Represent a campaign unit as stored in its file; `Statistics` documents the fields."""
 
     seed: int
     elapsed: float
@@ -141,7 +141,7 @@ def _found(found: UnitFinding) -> Finding:
 
 
 def total(parts: Iterable[Statistics], seed: int = 0) -> Statistics:
-    """Return the sum of statistics; `elapsed` adds up as if the parts ran one after the other."""
+    """Return the sum of several statistics; `elapsed` is the sum of the durations of all parts."""
     out = Statistics(seed)
     for part in parts:
         for name in _NUMBERS:

@@ -24,7 +24,7 @@ _FEATURES = ("statement ", "atomic ", "loop ", "task ", "tasks ", "gate")
 
 
 def report(store: CampaignStore, findings: Sequence[Finding] | None = None, shown: Sequence[Plain] = ()) -> Plain:
-    """Return everything that is known of a campaign, as plain data.
+    """Return the report of a campaign as plain data, from the results stored so far.
 
     Args:
         store: the campaign.
@@ -48,7 +48,7 @@ def report(store: CampaignStore, findings: Sequence[Finding] | None = None, show
 
 
 def summary(found: Statistics) -> Plain:
-    """Return the figures that stand at the top of a report."""
+    """Return the key figures of a campaign, which a report shows at its top."""
     return {
         "seed": found.seed,
         "cases": found.cases,
@@ -67,7 +67,7 @@ def summary(found: Statistics) -> Plain:
 
 
 def executors(found: Statistics) -> list[list[Any]]:
-    """Return [direction, executor, {verdict: cases}] rows, most cases first."""
+    """Return rows [direction, executor, {verdict: number of cases}], most cases first in each direction."""
     rows: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for (direction, executor, verdict), count in found.comparisons.items():
         rows[direction, executor][verdict] = count
@@ -122,7 +122,7 @@ def _by_operation(tags: Counter[str], names: Iterable[str]) -> dict[str, int]:
 
 
 def finding(found: Finding) -> Plain:
-    """Return a finding as plain data for a reader who knows only the report."""
+    """Return a finding as plain data, with texts that are clear without this project."""
     key = failed_key(found.judged)
     wrong = [j for j in found.judged if j.verdict == "disagree"]
     return {

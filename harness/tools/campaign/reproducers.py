@@ -1,4 +1,4 @@
-"""This module runs a finding again, so that its page shows the results of each executor and not only their difference.
+"""This module runs a finding again, so that its report page shows the arrays that each executor computes.
 
 Everything is about the first launch of the finding, on the reference, on the executor that disagreed, and on JAX, which
 shares no derivative with either. If something cannot be run, the result says why.
@@ -43,20 +43,20 @@ class _RepeatedRun:
     chain: LaunchChain
 
     def by(self, on: RelationExecutor) -> Arrays:
-        """Return values or gradient on a backend."""
+        """Return the final arrays, or the adjoints if the finding is about a gradient, from a backend."""
         if self.key[0] == "forward":
             return self.chain.forward(on)
         return self.chain.gradient(on, self.chain.seeds)
 
     def by_policy(self, policy: str) -> Arrays:
-        """Return the gradient of another policy on the reference."""
+        """Return the adjoints that the reference computes with the grad kernel of another policy."""
         made = Lowerings(self.chain.kernel)
         made.__dict__["lean"] = Lowerings(self.chain.kernel).other(policy)  # the cached property: this one is asked for
         other = LaunchChain((made,), self.chain.initial, self.chain.scalars, self.chain.seeds)
         return other.gradient(_reference(), other.seeds)
 
     def by_jax(self) -> Arrays:
-        """Return values or gradient by JAX."""
+        """Return the final arrays, or the adjoints if the finding is about a gradient, from JAX."""
         chain, jax = self.chain, JaxExecutor()
         if self.key[0] == "forward":
             return jax.forward(chain.kernel, chain.initial, chain.scalars, DRAWS)
@@ -70,7 +70,7 @@ def _reference() -> RelationExecutor:
 
 
 def reproducer(finding: Finding, backends: Mapping[str, Backend], mutant: str = "") -> Plain:
-    """Return a program that runs by itself, and the results of each executor.
+    """Return the source of a standalone program that shows a finding, and the results of each executor.
 
     Args:
         finding: the finding.

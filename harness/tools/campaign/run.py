@@ -21,10 +21,10 @@ RETRIES = 3
 
 
 class WorkerPool(Protocol):
-    """Represent a place where units run; it yields their results in any order, as they arrive."""
+    """Represent a set of processes that run campaign units and return results in the order of completion."""
 
     def results(self, text: str, units: Iterator[int]) -> Iterator[Plain]:
-        """Run units and yield their results; take units when there is room, until the caller closes the iterator.
+        """Run units and yield their results. Start a unit when a process is free, until the iterator is closed.
 
         Args:
             text: the text of a spec.

@@ -1,4 +1,4 @@
-"""This module describes what a campaign runs.
+"""This module defines the spec of a campaign: the seeds, backends, peers and mutant that it runs with.
 
 Unit k consists of the cases seed + k * size .. seed + (k + 1) * size - 1.
 """
@@ -15,7 +15,7 @@ from ..plain_data import MalformedDataError, NumberLimits, Schema, one_of
 
 @dataclass(frozen=True)
 class CampaignSpec:
-    """Represent the description of a campaign.
+    """Represent the settings of a campaign.
 
     Attributes:
         seed: the seed of the first case.

@@ -1,4 +1,4 @@
-"""This module keeps the folder of a campaign: its spec, one file for each finished unit, and the corpus of findings.
+"""This module manages the folder of a campaign: its spec, a file for each finished unit, and a corpus of findings.
 
 A file appears completely or not at all, so a campaign may be stopped at any time and resumed. The folder may come from
 a stranger: only small regular files are read, and only data in the forms that this module writes.
@@ -52,7 +52,7 @@ class CampaignStore:
         return (unit for unit in itertools.count() if not os.path.lexists(units / _name(unit)))
 
     def put(self, result: Plain) -> None:
-        """Write the result of a unit, and enter its findings into the corpus."""
+        """Write the result of a unit to its file, and add its findings to the corpus."""
         # Findings are written first, because a unit whose file exists counts as finished.
         for finding in from_plain(result).findings:
             corpus.write(self.corpus, finding)

@@ -64,7 +64,7 @@ def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
 
 
 def to_common_language(program: Program) -> Program:
-    """Return the program with loops that count up by one, and with arrays in place of views of them."""
+    """Return the program with upward loops of step 1 only, and with arrays in place of views."""
     made = tidy(rebuilt_program(program, _upward))
     for field in made.fields:
         if field.views:
@@ -73,7 +73,7 @@ def to_common_language(program: Program) -> Program:
 
 
 def _upward(node: object) -> object:
-    """Return a loop over the same numbers, or over all numbers from the first to the last of them."""
+    """Return a range that counts up by one over all numbers between the ends of a range; change no other node."""
     if not isinstance(node, m.Range) or (node.step == 1 and not node.reverse and not node.stride):
         return node
     begin = node.begin or m.Number(0)
@@ -89,7 +89,7 @@ def _next(e: m.Expr) -> m.Expr:
 
 
 def takes(program: Program) -> bool:
-    """Return True if peers can compute the gradient of a kernel of this form."""
+    """Return True if the program uses only constructs that peers can differentiate."""
     nodes = list(walk_program(program))
     if any(isinstance(n, (*_EXITS, m.Random, m.BitCast)) for n in nodes):
         return False
@@ -122,7 +122,7 @@ def stores_once(program: Program) -> bool:
 
 
 def _targets(node: object) -> tuple[m.Expr, ...]:
-    """Return the places that a node changes."""
+    """Return the target expressions of an assignment, update or atomic, or an empty tuple for other nodes."""
     if isinstance(node, m.Assign):
         return node.targets
     return (node.target,) if isinstance(node, (m.Augment, m.AtomicCall)) else ()
@@ -181,7 +181,7 @@ def _in_double(node: Any) -> Any:
 
 
 def with_arguments(program: Program) -> Program:
-    """Return the program with all memory passed to the kernel as arrays, where peers accept that.
+    """Return the program with its fields passed to the kernel as array arguments, where peers accept that.
 
     Memory that functions use stays a field, and so do vectors of which single entries are changed, which peers do not
     accept as arguments. A single number becomes an array of one element.

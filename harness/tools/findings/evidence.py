@@ -33,7 +33,7 @@ JUDGES = ("dual", "jax")
 
 @dataclass(frozen=True)
 class Evidence:
-    """Represent the right gradient of a program.
+    """Represent the correct gradient of a program, with the names of the judges that confirm it.
 
     Attributes:
         right: adjoints of the initial contents, by the name of the array.
@@ -45,7 +45,7 @@ class Evidence:
 
     @property
     def suffices(self) -> bool:
-        """Return True if a judge independent of the compiler agrees."""
+        """Return True if at least one judge that is independent of the compiler confirms the gradient."""
         return bool(self.judges)
 
 
@@ -85,14 +85,14 @@ def _gradient(made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars)
 
 
 def _has_extremes(program: Program) -> bool:
-    """Return True if two values that tie, or a value at zero, could matter."""
+    """Return True if a program contains a minimum, maximum or absolute value, whose gradient is ambiguous at ties."""
     nodes = list(walk_program(program))
     called = any(isinstance(n, m.Call) and n.function in ("min", "max", "abs") for n in nodes)
     return called or any(isinstance(n, m.AtomicCall) and n.op in ("min", "max") for n in nodes)
 
 
 def _is_steady(found: BoundedResult, made: Lowerings, initial: Arrays, seeds: Arrays, scalars: Scalars) -> bool:
-    """Return True if the gradient stays the same when the initial contents moves by a few roundings.
+    """Return True if the gradient stays the same when the initial contents move by a few roundings.
 
     At a tie it changes, because the gradient at a tie is a convention.
     """

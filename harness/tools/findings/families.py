@@ -27,7 +27,7 @@ Foretell = Callable[[frozenset[str]], bool]
 
 @dataclass(frozen=True)
 class FamilySignature:
-    """Represent what tells one family from another.
+    """Represent the properties that findings of one family share: peer, direction, kind of failure, traits.
 
     Attributes:
         peer: the name of the peer.
@@ -61,7 +61,7 @@ def _said(signature: FamilySignature) -> str:
 
 
 def signature_of(finding: Finding) -> FamilySignature | None:
-    """Return the signature of a finding in a peer, or None if the finding does not fail."""
+    """Return the family signature of a finding in a peer, or None if no comparison of the finding failed."""
     sign = sign_of_judged(finding.judged)
     if len(sign) != 3:
         return None
@@ -83,7 +83,7 @@ def calls_of(program: Program) -> frozenset[str]:
 
 @dataclass
 class Family:
-    """Represent the findings with one signature.
+    """Represent the findings that share one signature, by the smallest of these findings.
 
     Attributes:
         signature: the signature.
@@ -128,7 +128,7 @@ class Families:
         return family if family.add(finding) else None
 
     def covers(self, peer: str, program: Program, foretell: Foretell = lambda _: True) -> bool:
-        """Return True if a program would show nothing new if it failed.
+        """Return True if a failure of this program would belong to a known family of wrong gradients.
 
         This holds if the program has all traits of a known wrong gradient of the peer, and calls all functions that one
         of its findings calls.

@@ -56,7 +56,7 @@ Sample = Callable[[int, tuple[str, ...]], Program]
 
 @dataclass
 class PeerCounts:
-    """Represent what is known about one peer.
+    """Represent the counted results of one peer: kernels, verdicts, exceptions, and traits that it supports.
 
     Attributes:
         asked: the number of kernels.
@@ -73,18 +73,18 @@ class PeerCounts:
     judged: Counter[tuple[frozenset[str], bool]] = field(default_factory=Counter)
 
     def learn(self, pairs: list[frozenset[str]], gave: bool) -> None:
-        """Note for pairs of traits whether a gradient was returned."""
+        """Count for pairs of traits whether the peer returned a gradient of the kernel that has them."""
         for pair in pairs:
             # 0 is final: a gradient that was returned once shows that the peer knows these traits.
             known = self.without.get(pair, 1)
             self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
 
     def gives(self, pairs: list[frozenset[str]]) -> bool:
-        """Return True if the peer may return a gradient of a kernel with these pairs of traits, as far as is known."""
+        """Return False if the peer has never returned a gradient of many kernels with one of these trait pairs."""
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     def foretell(self, found: frozenset[str]) -> bool:
-        """Return True if most gradients of kernels with these traits were wrong, or if none was judged yet.
+        """Return True if at least half of the judged gradients of kernels with these traits were wrong.
 
         Traits that most kernels have say little about the reason of a failure.
         """
@@ -104,7 +104,7 @@ class PeerCounts:
 
 @dataclass
 class Hunt:
-    """Represent the state of a hunt.
+    """Represent the state of a search for faults in peers.
 
     Attributes:
         peers: the names of the peers.
@@ -146,7 +146,7 @@ class Hunt:
         return best, program, wanted
 
     def _wanted(self, program: Program, source: RandomChooser) -> tuple[str, ...]:
-        """Return the peers that are to differentiate a program."""
+        """Return the peers for which a program may show a new fault, and some others at random."""
         pairs = _pairs(traits(program))
         with self.lock:
             known = {p for p in self.peers if self._covered(p, program) or not self.counts[p].gives(pairs)}
@@ -156,7 +156,7 @@ class Hunt:
         return self.families.covers(peer, program, self.counts.get(peer, PeerCounts()).foretell)
 
     def count(self, program: Program, judged: tuple[JudgedComparison, ...]) -> None:
-        """Enter the verdicts of the peers on a program."""
+        """Count the verdicts of the peers on the gradient of a program."""
         pairs = _pairs(traits(program))
         for j in judged:
             if j.executor in self.peers and j.direction == "reverse":
@@ -183,7 +183,7 @@ class Hunt:
             self.statistics.findings.append(finding)
 
     def next(self) -> Finding | None:
-        """Return the finding to reduce now, or None.
+        """Remove the most urgent finding from the queue and return it, or return None if the queue is empty.
 
         Wrong gradients come before other failures, small programs first; a few findings of known families come last.
         """
@@ -207,7 +207,7 @@ class Hunt:
 
 
 def _urgency(finding: Finding) -> tuple[bool, tuple[float, ...]]:
-    """Return a sort key; the least key is reduced first."""
+    """Return a sort key of a finding; the finding with the smallest key is reduced first."""
     signature = signature_of(finding)
     return signature is None or not signature.is_wrong_gradient, program_size(finding.program)
 
@@ -276,7 +276,7 @@ def _case(found: Hunt, worker: CaseProcess, seed: int, backends: tuple[str, ...]
 
 
 def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> FuzzPlan:
-    """Return the plan that compares peers with backends and dual numbers at the least cost."""
+    """Return the cheapest plan that compares peers with backends and dual numbers."""
     return FuzzPlan(
         backends,
         text=False,
@@ -297,7 +297,7 @@ def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> FuzzPla
 
 
 def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: WorkerSetup) -> None:
-    """Reduce findings in the other thread.
+    """Reduce queued findings in a second thread until the deadline, or until the search has ended.
 
     After the caller has ended, the thread reduces waiting findings until the deadline.
     """
@@ -317,7 +317,7 @@ def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: Wor
 
 
 def _worth_more(finding: Finding, small: Finding) -> bool:
-    """Return True if a finding is still too long, but became smaller."""
+    """Return True if a reduced finding became smaller but is still longer than LINES lines."""
     return lines_of(small.program) > LINES and program_size(small.program) < program_size(finding.program)
 
 
@@ -334,7 +334,7 @@ def _enter_small(found: Hunt, small: Finding) -> Family | None:
 
 @dataclass
 class _CertainFilter:
-    """Accept programs until one has a certain gradient; from then on accept only programs with a certain gradient."""
+    """Filter programs while a finding is reduced, so that a certain gradient, once reached, is not lost again."""
 
     reached: bool = False
 

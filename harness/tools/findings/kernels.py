@@ -46,7 +46,7 @@ Peers bound the number of values they save by such bounds, and refuse what they 
 
 
 class KernelsForPeers(Kernels):
-    """Draw programs of the smooth profile for peers.
+    """Draw short programs with bounded values and a gradient, limited to forms that peers can differentiate.
 
     `bounding` is True while a bound of the plain kind is drawn.
     """
@@ -76,7 +76,7 @@ class KernelsForPeers(Kernels):
         return [self._task(None)]
 
     def _domain(self) -> tuple[m.Domain, dict[str, IntInterval]]:
-        """Return a domain over the lanes that counts up by one, with its indices."""
+        """Return the domain of a parallel loop that counts up by one, and its index names with their intervals."""
         lane, n = self.fresh("i"), Number(self.n)
         index = {lane: IntInterval(i32, 0, self.n - 1)}
         kind = self.draw.choice(("over", "range", "over", "range", "extent", "from", "box", "matrix"))
@@ -97,7 +97,7 @@ class KernelsForPeers(Kernels):
     # -- along an array ---------------------------------------------------------------------------------------
 
     def _chain(self) -> list[Stmt]:
-        """Return a serial loop that makes each element of an array from the one before; nothing if it is too short."""
+        """Return a serial loop that computes each array element from its predecessor, or no statement."""
         found = [n for n in ("y", "z", "o") if self.extent(self.arrays[n].axes[0]) > 2]
         array = self._open(self.draw.choice(found)) if found else None
         if array is None:
@@ -114,7 +114,10 @@ class KernelsForPeers(Kernels):
         return [m.For((name,), domain, tuple(body), serialize=True)]
 
     def _links(self, array: DrawnField, i: m.Name, whole: bool) -> list[Stmt]:
-        """Return the body of a chain; `whole` says that the loop runs over all elements, not over all but the last."""
+        """Return a loop body that computes one array element from its neighbor.
+
+        If `whole` is True, the loop runs over all elements, else over all but the last.
+        """
         here, there = (m.Binary("-", i, Number(1)), i) if whole else (i, add(i, Number(1)))
         source, target = (m.Element(array.name, (k,)) for k in (here, there))
         made: list[Stmt] = [m.Assign((self.declare_real(self.main),), (source,))]
@@ -136,7 +139,7 @@ class KernelsForPeers(Kernels):
         return self._for(depth, self._box() if kind == "box" and depth == 1 else self._range())
 
     def _range(self) -> Serial:
-        """Return the range of a serial loop.
+        """Return a random range of a serial loop, and its index with the interval of its values.
 
         It is counted by the text, data, arguments, outer indices or differences; it may start below zero or be empty.
         """
@@ -169,13 +172,13 @@ class KernelsForPeers(Kernels):
         return made
 
     def _least(self, e: Expr) -> int:
-        """Return the least value of the begin of a range, as far as names tell."""
+        """Return a lower bound of the first index of a range, from the known intervals of the names in scope."""
         if isinstance(e, m.Name) and e.name in self.names.ints:
             return self.names.ints[e.name].low
         return min((self.names.ints[n].low for n in self.names.indices), default=0)
 
     def _count(self, most: int = MOST) -> tuple[Expr, IntInterval]:
-        """Return a small integer: an outer index, an element of an input, an argument, or a number of the text."""
+        """Return a small integer expression and its interval: an outer index, input element, argument or literal."""
         kind = self.draw.choice(("index", "index", "data", "data", "argument"))
         names = [n for n in self.names.indices if self.names.ints[n].high <= most]
         if kind == "index" and names:
@@ -192,13 +195,13 @@ class KernelsForPeers(Kernels):
         return m.Name("count"), IntInterval(i32, 0, MOST)
 
     def trips(self, most: int = MOST) -> Expr:
-        """Return a trip count; in a plain bound it is a number, or a value that is negative only if an index is."""
+        """Return a trip count; while a simple bound is drawn, only a literal or a small integer expression."""
         if not self.bounding:
             return super().trips(most)
         return Number(self.draw.integer(1, most)) if self.draw.boolean(0.35) else self._count(most)[0]
 
     def place(self, array: DrawnField) -> tuple[Expr, ...]:
-        """Return indices of an element; in a plain bound they are outer indices or numbers."""
+        """Return the indices of an array element; while a simple bound is drawn, only outer indices or literals."""
         if not self.bounding:
             return super().place(array)
         return tuple(self._plain_index(self.extent(axis)) for axis in array.axes)
@@ -210,7 +213,7 @@ class KernelsForPeers(Kernels):
         return Number(self.draw.integer(0, extent - 1))
 
     def _falling(self) -> tuple[m.Range, int, int]:
-        """Return a range that shrinks as another number grows."""
+        """Return a range whose end is a number minus an outer index, an input or an argument, with its limits."""
         less, known = self._count()
         if self.draw.boolean(0.6):
             most = max(self.draw.choice((known.high, MOST)), 1)
@@ -218,7 +221,7 @@ class KernelsForPeers(Kernels):
         return m.Range(None, m.Binary("-", self.trips(MOST), less)), 0, MOST - known.low - 1
 
     def _below_zero(self) -> tuple[m.Range, int, int]:
-        """Return a range that begins at a number that is or may be negative."""
+        """Return a range whose begin is or may be negative, with its least and greatest index."""
         offset = self.draw.integer(1, 3)
         if self.draw.boolean(0.3):
             return m.Range(Number(-offset), self.trips(2)), -offset, 1
@@ -226,7 +229,7 @@ class KernelsForPeers(Kernels):
         return m.Range(m.Binary("-", first, Number(offset)), self.trips(2)), known.low - offset, 1
 
     def within(self, e: Expr, w: IntInterval, extent: int) -> Expr:
-        """Return the integer brought into 0 .. extent - 1."""
+        """Return an expression that maps the integer `e` into 0 .. extent - 1."""
         return m.Binary("%", e, Number(extent)) if w.low < 0 else super().within(e, w, extent)
 
     def _moved(self, kind: str, index: Expr, whole: IntInterval, size: int) -> Expr:

@@ -1,4 +1,4 @@
-"""This module writes a finding as a script that needs only the peer and NumPy, and whose exit status says who is right.
+"""This module writes a finding as a script that needs only the peer and NumPy and shows if the peer is wrong.
 
 The right gradient stands in the script as numbers. The script also proves it: it differentiates the forward pass of the
 peer itself by central differences, and ends with status 2 if the numbers do not agree with these.
@@ -103,7 +103,7 @@ sys.exit(status)
 
 
 def script(program: Program, peer: str, known: Evidence, title: str, version: str) -> str:
-    """Return the text of a script about the gradient of a program.
+    """Return the text of a script that shows a peer's wrong gradient of a program.
 
     Args:
         program: the program, all of whose reals are in double precision.
@@ -188,6 +188,6 @@ def _given(program: Program, peer: str, param: m.Param) -> str:
 
 
 def can_be_written(program: Program) -> bool:
-    """Return True if a script can express this program: fields and arrays without origins, with doubles as reals."""
+    """Return True if the script can express a program: no structs, views or offset indices, and only f64 reals."""
     plain = all(not f.struct and not f.offset and not f.views for f in program.fields)
     return plain and all(not f.dtype.is_real or f.dtype == f64 for f in program.fields)

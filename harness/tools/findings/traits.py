@@ -31,7 +31,7 @@ def _changed(stmt: m.Stmt) -> set[str]:
 
 
 def _reads(node: object) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """Yield the nodes at and below a node whose values count: all except the places that are assigned."""
+    """Yield the nodes at and below a node whose values are read, which excludes the targets of assignments."""
     if isinstance(node, tuple):
         for item in node:
             yield from _reads(item)
@@ -45,7 +45,7 @@ def _reads(node: object) -> Iterator[m.Expr | m.Stmt | m.Domain]:
 
 
 def _inside(place: m.Expr) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """Yield the nodes that are read to find a place: its indices."""
+    """Yield the nodes that are read to locate an assignment target, that is, those in its indices."""
     if isinstance(place, (m.Element, m.Part)):
         yield from _reads(place.indices)
     if isinstance(place, (m.Part, m.Swizzle, m.Slice, m.Member)):
@@ -62,7 +62,7 @@ def _indices(f: ProgramFacts) -> set[str]:
 
 
 def _before_loop(f: ProgramFacts) -> bool:
-    """Return True if a local is made before a serial loop, which reads it and does not assign it."""
+    """Return True if a serial loop reads but does not assign a local that is assigned before the loop."""
     known = {name for s, _ in f.placed for name in _changed(s)} - _indices(f)
     return any((_read(s) & known) - _changed(s) for s, _ in f.serial)
 
@@ -177,7 +177,7 @@ def _outside_places(node: object) -> Iterator[object]:
 
 
 def _dynamic_part(f: ProgramFacts) -> bool:
-    """Return True if a vector outside memory is indexed by a value known only at the launch."""
+    """Return True if a local vector is indexed by a value that is known only at launch."""
     parts = [n for n in f.nodes if isinstance(n, m.Part) and not isinstance(m.root(n), m.Element)]
     return any(not all(isinstance(k, m.Number) for k in n.indices) for n in parts)
 

@@ -43,7 +43,7 @@ UNIT = 2.0**-53
 
 @dataclass(frozen=True)
 class Suspect:
-    """Name the statement or pass that is probably wrong.
+    """Represent the statement or pass that is probably wrong, with its source line and the difference found.
 
     Attributes:
         kind: 'statement' or 'pass'.
@@ -64,7 +64,7 @@ class Suspect:
 
 @dataclass
 class Bisector:
-    """Bisect one comparison of one program.
+    """Find the statement or pass that causes one disagreement of two executors on one program.
 
     Several launches run one after another; the last launch is bisected, because it is the one that differs.
     """
@@ -152,7 +152,7 @@ class Bisector:
         return self._user(plain, made.slots, wrong)
 
     def _true_adjoint(self, kernel: Kernel, start: Arrays, seeds: Arrays, slot: int, sign: np.ndarray) -> float:
-        """Return the derivative by one value of the sum of cotangents times results, found by dual numbers.
+        """Return the derivative of the sum of cotangents times results by one value, computed by dual numbers.
 
         Args:
             kernel: The kernel whose values can be moved.
@@ -185,7 +185,7 @@ class Bisector:
 
     @property
     def lowering(self) -> str:
-        """Return the policy that made the gradient in question."""
+        """Return the name of the policy whose gradient is bisected."""
         return {"classic": "classic", "policy": self.plan.policy}.get(self.key[1], "lean")
 
     def first_pass(self) -> Suspect | None:
@@ -225,13 +225,13 @@ def name_of(finding: Finding, panel: FuzzPanel) -> str:
 
 
 def _as_is(kernel: Kernel) -> Lowering:
-    """Return a grad kernel with its counting kernel, which runs without further passes."""
+    """Return a kernel as a lowering without further passes, with its counting kernel if it has adstacks."""
     has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
     return prepare_forward(kernel) if has_stacks else Lowering(kernel)
 
 
 def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
-    """Return how two executors' values of one statement differ beyond their errors, or an empty text.
+    """Return the difference of two executors' values of a statement beyond the errors, or an empty text.
 
     Args:
         here: Values of the reference, one per lane.
@@ -278,27 +278,27 @@ def _suspect(kernel: Kernel, stmt: Stmt, reason: str) -> Suspect:
 
 
 class _Forward:
-    """Judge whether a forward kernel still leaves the same memory as the plain kernel."""
+    """Judge if a forward kernel, after some passes, still computes the same arrays as the plain kernel."""
 
     def __init__(self, of: Bisector) -> None:
         self.of = of
         self.known = launch_bounded(of.made.plain.kernel, of.initial, of.scalars, of.draws)
 
     def differs(self, kernel: Kernel) -> str:
-        """Return the reason for a disagreement of a kernel with the plain kernel, or an empty text."""
+        """Return the difference between the arrays that a kernel and the plain kernel compute, or an empty text."""
         found = attempt(lambda: launch_bounded(kernel, self.of.initial, self.of.scalars, self.of.draws).arrays)
         made = judge(self.known, "reference", found)
         return made.reason if made.verdict == "disagree" else ""
 
 
 class _Reverse:
-    """Judge whether a grad kernel still satisfies <c, J t> = <gradient, t>."""
+    """Judge if a grad kernel, after some passes, still agrees with dual numbers: <c, J t> = <gradient, t>."""
 
     def __init__(self, of: Bisector) -> None:
         self.of = of
 
     def differs(self, kernel: Kernel) -> str:
-        """Return the reason for a disagreement of a grad kernel with dual numbers, or an empty text."""
+        """Return the difference between a grad kernel and dual numbers as text, or an empty text."""
         of = self.of
         made = Lowerings(of.made.kernel)
         # The cached property is set, because this kernel is to be judged.

@@ -46,7 +46,7 @@ ArrayState = dict[str, np.ndarray]
 
 @dataclass
 class FuzzPanel:
-    """Hold the backends and peers by name, an interpreter and a runtime of one process."""
+    """Hold the backends, peers, interpreter and runtime that one process uses to run cases."""
 
     backends: Mapping[str, Backend]
     peers: Mapping[str, Peer] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class _Case:
     refusals: dict[int, tuple[Lowerings, Exception | None]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Make comparisons until one that later comparisons need is not available."""
+        """Run all comparisons of the case in order, until a result that the next ones need is not available."""
         self.judged += raw_stacks.compare(self.plan, self.panel.backends)
         self.judged += tape_programs.compare(self.plan, self.panel)
         if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, tape_programs.DIRECTION):
@@ -106,7 +106,7 @@ class _Case:
             self.judged += peer_comparison.compare(self.program, made, self.initial, self.scalars, plan, peers)
 
     def _kernel(self) -> Kernel:
-        """Return the kernel under test."""
+        """Set the initial arrays and scalars of the case, and return the kernel that it tests."""
         self.initial, self.scalars = self.program.arrays(), self.program.scalars()
         return kernel_of(self.program, self.plan)
 
@@ -115,7 +115,7 @@ class _Case:
         self.judged.append(JudgedComparison(direction, executor, reference, verdict, reason))
 
     def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
-        """Record that the compiler refuses; an undeclared refusal is a mistake, because the program is valid."""
+        """Record a refusal of the compiler as a verdict: `disagree` if the exception is not a declared refusal."""
         if isinstance(error, NotDifferentiable | Unsupported):
             self.add(direction, executor, "the compiler", verdict, one_line(error))
         else:
@@ -153,12 +153,12 @@ class _Case:
         return outcome
 
     def _has_gradient(self, end: Outcome) -> bool:
-        """Return True if a grad kernel will run."""
+        """Return True if the forward kernel ran to its end and has a gradient that is not refused."""
         assert self.lowerings is not None
         return isinstance(end, OkOutcome) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
 
     def _refusal(self, made: Lowerings) -> Exception | None:
-        """Return the reason why these launches have no gradient, or None."""
+        """Return the compiler's or the marks' refusal to differentiate these launches, or None."""
         if id(made) not in self.refusals:
             self.refusals[id(made)] = made, made.refusal or self._overlap(made, self.panel.reference)
         return self.refusals[id(made)][1]
@@ -171,7 +171,10 @@ class _Case:
         return replace(options, effort=self.plan.effort)
 
     def _backends_forward(self, outcome: Outcome, among: FuzzPlan | None = None) -> None:
-        """Compare backends with the standard; `among` is a plan that may choose other code than the case's plan."""
+        """Compare the forward results of all backends with the outcome of the reference.
+
+        `among` is a plan that may choose other code than the case's plan.
+        """
         options, plan = self._options(PRECISE), among or self.plan
         if not isinstance(outcome, OkOutcome):  # Code with checks runs one iteration after the other.
             options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
@@ -181,7 +184,7 @@ class _Case:
 
     @property
     def _precise(self) -> bool:
-        """Return True if bounds of states hold only for executors of this very kernel, which makes them tighter.
+        """Return True if the error bounds need to hold only for executors of this kernel, which makes them tighter.
 
         Looser bounds serve the judges of the gradient too, if all reals are f64 and no other executors run.
         """
@@ -189,7 +192,7 @@ class _Case:
         return self.plan.forward or not self.lowerings.is_wide
 
     def _states(self, plain: Kernel) -> Arrays:
-        """Return the state after all launches, and keep the bounded state after each."""
+        """Run all launches on the reference, record the bounded state after each, and return the final arrays."""
         state: Arrays = self.initial
         errors: Arrays | None = None
         for launch in range(self.plan.launches):
@@ -208,13 +211,13 @@ class _Case:
         return memory
 
     def _text_twin(self, expected: Outcome) -> None:
-        """Compare the frontend's kernel with the model's own rendering, which must agree to the last bit."""
+        """Compare the kernels that the frontend and the program model make of one program, bit by bit."""
         if not (self.plan.text and self.plan.wants("forward", "text")):
             return
         self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
 
     def _other_text(self) -> Lowerings:
-        """Return the rendering that is not under test: the model's if the frontend's is, and the reverse."""
+        """Return the lowerings of the rendering that is not tested: that of the model or that of the frontend."""
         return Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced)))
 
     def _twins_forward(self, expected: Outcome) -> None:
@@ -223,7 +226,7 @@ class _Case:
                 self._same_bits(name, expected, partial(self._run_twin, Lowerings(kernel_of(twin, self.plan))))
 
     def _twins(self) -> list[tuple[str, Program]]:
-        """Return the twins of the program by name."""
+        """Return the names and texts of the twins: programs with the same meaning, written differently."""
         found = [(name, make(self.program)) for name, make in TWINS.items()] if self.plan.twins else []
         return [(name, twin) for name, twin in found if twin is not None]
 
@@ -251,7 +254,7 @@ class _Case:
             self._compare_ends(executor, "plain", expected, found)
 
     def _compare_ends(self, executor: str, reference: str, expected: Outcome, found: Outcome) -> None:
-        """Compare two executions of which at least one did not run to its end."""
+        """Compare how two executions ended, of which at least one ended early with a trap or a refusal."""
         if isinstance(found, UnsupportedOutcome):
             self.add("forward", executor, reference, "unsupported", found.reason)
         elif isinstance(expected, TrapOutcome) and isinstance(found, TrapOutcome) and expected.kind == found.kind:
@@ -283,13 +286,13 @@ class _Case:
         )
 
     def _marks(self, made: Lowerings, refusal: Exception | None) -> None:
-        """Compare the marks of every backend with those of the reference."""
+        """Compare the results of marking kernels on every backend with those on the reference."""
         for name in (name for name in self.panel.backends if name in self.plan.backends):
             reason = refusal_difference(name, self._overlap(made, self.panel.backends[name]), refusal)
             self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Judge the types of the gradient, since bounds allow for narrower types and no other comparison shows them."""
+        """Check that the grad kernel has no real types that are narrower or other than those of the kernel."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
@@ -314,7 +317,7 @@ class _Case:
         self.judged += second_launch.compare(lean, state, self.scalars, self.panel.reference, self.plan)
 
     def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
-        """Compare the gradients of twins: the other rendering, in which vectors are scalars, and those of TWINS."""
+        """Compare the gradient with those of programs that have the same meaning but are written differently."""
         twins = [("text", self._other_text()), *((n, Lowerings(kernel_of(t, self.plan))) for n, t in self._twins())]
         for name, twin in twins:
             if not self.plan.wants("reverse", name) or set(twin.gradients) != set(made.gradients):
@@ -350,7 +353,7 @@ class _Case:
         return found
 
     def _other_gradient(self, name: str, made: Lowerings, other: Lowering, seeds: Arrays) -> None:
-        """Compare another gradient kernel, which rounds differently, with both distances from the exact gradient."""
+        """Compare a grad kernel with that of policy lean, within the sum of the error bounds of both."""
         self._keep_gradient(made.lean, seeds, precise=False)
         found: list[BoundedResult] = []
 
@@ -371,7 +374,7 @@ class _Case:
         return self.gradient.arrays
 
     def _bounded_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> BoundedResult:
-        """Return the adjoints of the initial contents through all launches; other arrays are of the first launch."""
+        """Return the adjoints of the initial arrays through all launches, with their error bounds."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):
@@ -382,7 +385,7 @@ class _Case:
         return replace(found, arrays=dict(adjoints), errors=dict(errors or {}))
 
     def _pull(self, lowered: Lowering, start: Callable[[ArrayState, Scalars, Draws], None], seeds: Arrays) -> Arrays:
-        """Return the adjoints of the initial contents by the gradients of all launches, last to first."""
+        """Run the gradients of all launches, last to first, and return the adjoints of the initial arrays."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
             memory = _copies({**self._primals(launch, lowered), **adjoints})
@@ -391,7 +394,7 @@ class _Case:
         return adjoints
 
     def _primals(self, launch: int, lowered: Lowering) -> Arrays:
-        """Return the state that a launch left, and the part of the earlier state that the gradient reads."""
+        """Return the arrays after a launch, and the copies of arrays before the launch that the gradient reads."""
         before = self.states[launch - 1].arrays if launch else self.initial
         return {**self.states[launch].arrays, **before_arrays(lowered, before)}
 

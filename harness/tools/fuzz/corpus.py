@@ -41,7 +41,7 @@ LONGEST = 4 << 20
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """Represent the contents of plan.json."""
+    """Represent the contents of the file plan.json of a stored finding."""
 
     plan: FuzzPlan
     failed: Key | None
@@ -49,7 +49,7 @@ class StoredPlan:
 
 @dataclass(frozen=True)
 class CorpusEntry:
-    """Represent the contents of one folder.
+    """Represent the contents of the folder of one stored finding.
 
     Attributes:
         key: The comparison that failed; None if the process died.
@@ -78,7 +78,7 @@ def write(root: Path, finding: Finding) -> Path:
 
 
 def _made(corpus: Folder, name: str) -> Folder:
-    """Return the open folder of an entry, or raise OSError if something other than a folder lies there."""
+    """Return the folder of an entry, which is created if it is missing. Raise OSError if it is no folder."""
     if name not in corpus.names():
         corpus.make(name)
     return corpus.folder(name)
@@ -157,12 +157,12 @@ def _entry(path: Path, corpus: Folder) -> Iterator[CorpusEntry]:
 
 
 def failed_key(judged: Iterable[JudgedComparison]) -> Key | None:
-    """Return the first comparison that failed, or None."""
+    """Return direction and executor of the first comparison that failed, or None."""
     return next((j.key for j in judged if j.verdict == "disagree"), None)
 
 
 def verdict_text(judged: Iterable[JudgedComparison], crash: str = "") -> str:
-    """Return a table with one line for each comparison."""
+    """Return the verdicts as a text table with one line for each comparison, or the text of the crash."""
     rows = [("direction", "executor", "against", "verdict", "reason")]
     rows += [(j.direction, j.executor, j.reference, j.verdict, " ".join(j.reason.split())) for j in judged]
     widths = [max(len(row[k]) for row in rows) for k in range(4)]

@@ -52,7 +52,7 @@ def compare(
     plan: FuzzPlan,
     states: Sequence[BoundedResult] = (),
 ) -> Iterator[JudgedComparison]:
-    """Yield the verdict of each judge on the gradient of policy lean.
+    """Yield the verdicts of dual numbers, JAX and forward mode on the gradient of policy lean.
 
     Args:
         made: The lowerings of the kernel.
@@ -75,7 +75,7 @@ def compare(
 
 
 def _asked(name: str, pulled: _LeanGradient, ask: Callable[[_LeanGradient], JudgedComparison]) -> JudgedComparison:
-    """Return the verdict of a judge.
+    """Return the verdict of a judge. If it disagrees, compile the kernel again in f64 and ask the judge again.
 
     The compiler folds constants in the kernel's own precision, and a kernel that is widened afterwards contains their
     roundings, which the judges do not have. Where a judge disagrees, the kernel is therefore widened first and compiled
@@ -155,7 +155,7 @@ class _LeanGradient:
         return [name.removesuffix(GRAD) for name in self.seeds]
 
     def against_dual(self) -> JudgedComparison:
-        """Compare both sides of the identity along one random direction."""
+        """Compare the gradient with a directional derivative by dual numbers, along one random direction."""
         known, tangents = self.gradient, self._direction()
         left, right = self._along(self.initial, tangents), self._terms(known.arrays, tangents)
         found = self._decide("dual", left, right, known)
@@ -166,7 +166,7 @@ class _LeanGradient:
         return self._decide("dual", left, right, known, max(abs(float(o.sum() - left.sum())) for o in others))
 
     def against_tangent(self) -> JudgedComparison:
-        """Compare both sides of the identity, with tangents of the kernel that forward mode makes."""
+        """Compare the gradient with a directional derivative by the tangent kernel, along one random direction."""
         known, tangents = self.gradient, self._direction()
         state: Arrays = {**self.initial, **{name + DUAL: tangent for name, tangent in tangents.items()}}
         errors: Arrays | None = None
@@ -190,11 +190,11 @@ class _LeanGradient:
         }
 
     def _terms(self, gradient: Arrays, tangents: Arrays) -> np.ndarray:
-        """Return the terms of <gradient, t>."""
+        """Return the products of adjoints and tangents whose sum is <gradient, t>."""
         return np.concatenate([np.ravel(gradient[n + GRAD] * tangents[n]) for n in self.names])
 
     def _along(self, initial: Arrays, tangents: Arrays) -> np.ndarray:
-        """Return the terms of <c, J t>."""
+        """Return the products of cotangents and dual-number tangents whose sum is <c, J t>."""
         from ...testing.oracles import dual
 
         state, pushed = dict(initial), dict(tangents)
@@ -205,7 +205,7 @@ class _LeanGradient:
     def _decide(
         self, judge: str, left: np.ndarray, right: np.ndarray, known: BoundedResult, moves: float = 0.0
     ) -> JudgedComparison:
-        """Return the verdict on both sides of the identity.
+        """Return the verdict on the identity <c, J t> = <gradient, t>, from the terms of both sides.
 
         Args:
             judge: Name of the judge.
@@ -257,6 +257,8 @@ class _LeanGradient:
     def _at_kink(self, other: Outcome) -> bool:
         """Return True if the gradient jumps when the initial contents move by a few roundings.
 
+        The jump must be at least KINK times the difference between the two gradients.
+
         The jump must be a good part (KINK) of the difference between the two gradients.
         """
         assert isinstance(other, OkOutcome)
@@ -269,7 +271,7 @@ class _LeanGradient:
         return False
 
     def _jumps(self, name: str, beside: Arrays, other: Arrays) -> bool:
-        """Return True if the jump of an adjoint near the point exceeds KINK times its difference from JAX.
+        """Return True if an adjoint changes near the point by more than KINK times its difference from JAX.
 
         Args:
             name: Name of the adjoint array.

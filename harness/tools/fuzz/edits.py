@@ -82,7 +82,7 @@ def deletions(program: Program) -> Iterator[Program]:
 
 
 def hoists(program: Program) -> Iterator[Program]:
-    """Yield the program with one statement replaced by its body."""
+    """Yield the program with one compound statement replaced by the statements of its body."""
     for path, block in _blocks(program):
         for k, stmt in enumerate(block):
             for inner in _bodies(stmt):
@@ -101,12 +101,12 @@ def _bodies(stmt: m.Stmt) -> Iterator[m.StmtBlock]:
 
 
 def _without_exits(body: m.StmtBlock) -> m.StmtBlock:
-    """Return the statements of a loop that are valid outside a loop."""
+    """Return the statements of a loop body without those that are valid only in a loop."""
     return tuple(s for s in body if not any(isinstance(n, m.Break | m.Continue) for n in walk(s)))
 
 
 def plainer(program: Program) -> Iterator[Program]:
-    """Yield the program with one statement or domain replaced by a simpler one."""
+    """Yield the program with one statement simplified, such as an `if` without `else` or a loop of one trip."""
     for path, node in parts_with_paths(program.kernel):
         if isinstance(node, m.If) and node.orelse:
             yield _at(program, path, replace(node, orelse=()))
@@ -134,7 +134,7 @@ def inline_locals(program: Program) -> Iterator[Program]:
 
 
 def _in_place_of(block: m.StmtBlock, name: m.Name, value: m.Expr) -> m.StmtBlock:
-    """Return statements that read a value instead of a name."""
+    """Return a block in which an expression replaces every occurrence of a local's name."""
     made: m.StmtBlock = map_nodes(block, lambda node: value if node == name else node)
     return made
 
@@ -155,7 +155,7 @@ def simplifications(program: Program) -> Iterator[Program]:
 
 
 def _is_target(path: EditPath) -> bool:
-    """Return True if the expression at a path is assigned to; the indices inside it are not."""
+    """Return True if an assignment writes the expression at a path; indices inside of it are only read."""
     return "target" in path[-1:] or "targets" in path[-2:-1]
 
 
@@ -209,7 +209,7 @@ def _rounder(value: bool | int | float) -> bool | int | float:
 
 
 def _with_content(program: Program, kind: str, name: str, content: Any) -> Program:
-    """Return the program with other numbers for one name.
+    """Return the program with other input numbers for one array, cotangent or argument.
 
     Args:
         program: The program to change.

@@ -64,7 +64,7 @@ def _at(node: object, path: EditPath) -> m.For:
 
 
 def _counted(loop: m.For) -> bool:
-    """Return True if the text alone gives the trip count of a loop, and it is small and not 0."""
+    """Return True if the bounds of a loop are literals that give a small trip count greater than 0."""
     d = loop.domain
     if not isinstance(d, m.Range) or d.stride:
         return False
@@ -87,7 +87,7 @@ def _without_loop(loop: m.For) -> m.For:
 
 
 def _typed(body: m.StmtBlock, name: str) -> m.StmtBlock:
-    """Return a body in which every read of the index is a number of the index's type."""
+    """Return a loop body in which each read of the index is cast to the type of the index."""
     found = [path for path, node in parts_with_paths(body) if node == m.Name(name)]
     for path in found:
         body = replace_at(body, path, m.Cast(m.Name(name), i32))
@@ -98,14 +98,14 @@ def _typed(body: m.StmtBlock, name: str) -> m.StmtBlock:
 
 
 def recompute_values(program: Program) -> Program | None:
-    """Return the program with a value from before a loop computed again in every trip, or None if there is none."""
+    """Return the program with an assignment from before a loop repeated in every trip, or None if there is none."""
     written = {m.root(t).field for t in _targets(program.kernel.body) if isinstance(m.root(t), m.Element)}  # type: ignore[attr-defined]
     body, changed = _recompute(program.kernel.body, written, False)
     return replace(program, kernel=replace(program.kernel, body=body)) if changed else None
 
 
 def _recompute(body: m.StmtBlock, written: set[str], inside: bool) -> tuple[m.StmtBlock, bool]:
-    """Return a block with values computed again in its loops, and True if it changed.
+    """Return a block with assignments from before loops repeated inside the loops, and True if it changed.
 
     Args:
         body: The block to change.
@@ -150,7 +150,7 @@ _PURE = (
 
 
 def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) -> list[m.Stmt]:
-    """Return the last assignment before a loop that gives the same value in every trip, if there is one.
+    """Return the last assignment before a loop whose value no trip can change, as a list of at most one.
 
     Args:
         before: The statements before the loop.
@@ -179,7 +179,7 @@ def _changed(body: m.StmtBlock) -> set[str]:
 
 
 def _targets(body: m.StmtBlock) -> Iterator[m.Expr]:
-    """Yield every place that a block assigns or updates."""
+    """Yield the target of every assignment and update in a block."""
     for n in walk(body):
         if isinstance(n, m.Assign):
             yield from n.targets

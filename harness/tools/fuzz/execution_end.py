@@ -17,7 +17,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def describe_end(outcome: Outcome) -> str:
-    """Return a description of the end of an execution."""
+    """Return a text that says how an execution ended: normally, with a trap, or without a result."""
     if isinstance(outcome, OkOutcome):
         return "ran to its end"
     if isinstance(outcome, TrapOutcome):

@@ -1,4 +1,4 @@
-"""Measure the features of a case: loops in its text, trips that they made, adstacks that they needed."""
+"""Measure the features of a case: loops in its text, their trip counts, and the adstacks of its gradient."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def real_types(kernel: Kernel) -> set[Scalar]:
 
 
 def wrong_types(kernel: Kernel, gradient: Kernel) -> str:
-    """Return a mistake in the types of the reals of a gradient, or an empty text.
+    """Return a description of a wrong real type in a grad kernel, or an empty text.
 
     An adjoint has the type of its value, or f32 for a value in f16. No value that depends on an adjoint array may be
     f16.

@@ -1,4 +1,4 @@
-"""Choose the program of a case among a few candidates: the one whose properties were reached least so far.
+"""Choose the program of a case among a few candidates: the one whose properties occurred least in earlier cases.
 
 Invariant: cases whose seeds agree modulo TRACKS form a track. The cases of a track run one after another, and a case is
 chosen only by earlier cases of its track. So the program of a case is a function of the first seed of the run and of
@@ -46,7 +46,7 @@ class GuidedChoice(NamedTuple):
 
 
 def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None = None) -> GuidedChoice:
-    """Return the program of a case: that of its seed, unless another candidate has properties that ran more rarely.
+    """Return the program of a case: that of its seed, or another candidate whose properties ran more rarely.
 
     Args:
         sample: Function from a seed to a program.
@@ -72,7 +72,10 @@ def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
 
 
 class SeedTracks:
-    """Hand out consecutive seeds of a run, in order as far as their tracks are free."""
+    """Hand out consecutive seeds of a run, so that only one case of each track runs at a time.
+
+    Cases whose seeds agree modulo TRACKS form a track.
+    """
 
     def __init__(self, seeds: Iterator[int]) -> None:
         self._seeds = seeds
@@ -81,7 +84,7 @@ class SeedTracks:
         self._reached: defaultdict[int, Counter[str]] = defaultdict(Counter)
 
     def take(self) -> tuple[int, dict[str, int]] | None:
-        """Return the next seed whose track is free with the counts of that track, or None if no track is free."""
+        """Return the next seed whose track has no running case, with the track's property counts, or None."""
         for seed in self._waiting:
             if seed % TRACKS not in self._busy:
                 self._waiting.remove(seed)

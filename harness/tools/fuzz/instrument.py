@@ -1,4 +1,4 @@
-"""Instrument kernels: every value leaves a copy in a trace array, or can be moved through an array.
+"""Instrument kernels: store every value in a trace array, or add an offset from an array to every real value.
 
     traced      v = sin x   ->   v = sin x; store $real[slot, lane], v           the last value of each iteration
     movable     v = sin x   ->   v = sin x; w = add v, $move[slot, lane]          w wherever v was used after it
@@ -47,7 +47,7 @@ class TracedStatement:
 
 @dataclass(frozen=True)
 class Instrumented:
-    """Represent an instrumented kernel.
+    """Represent an instrumented kernel with the arrays that the instrumentation added.
 
     Attributes:
         kernel: The kernel with more array parameters.
@@ -155,7 +155,7 @@ class _Instrumenter:
         return Instrumented(kernel, tuple(self.slots), {k: np.zeros(shape, t.dtype.dtype) for k, t in params.items()})
 
     def _lane(self, task: Task) -> Value:
-        """Emit the number of the iteration in its box."""
+        """Emit the row-major number of the iteration in the box of its task."""
         lane = self.b.const(0, i32)
         begin, extents = self.boxes[self.task]
         for index, first, extent in zip(task.indices, begin, extents):

@@ -1,4 +1,4 @@
-"""This module makes all lowerings of the kernel of a case, each once.
+"""This module makes the lowerings of the kernel of a case: each is compiled at its first use and then kept.
 
 Invariant: `plain` is the kernel as written, only split into tasks, so it shares no pass with `optimized`. The classic
 gradient starts from the same kernel as the lean gradient and is not tidied, so it shares neither its plan nor later
@@ -34,18 +34,18 @@ def kernel_of(program: Program, plan: FuzzPlan) -> Kernel:
 
 
 def before_arrays(lowered: Lowering, before: Arrays) -> Arrays:
-    """Return the arrays that a grad kernel reads from the state before the launch."""
+    """Return copies of the arrays before the launch that a grad kernel reads, by the names of the copies."""
     return {copy: before[array] for copy, array in lowered.before.items()}
 
 
 def has_combining_atomics(kernel: Kernel) -> bool:
-    """Return True if lanes without an iteration could spoil an extreme, a product or a combination of bits."""
+    """Return True if the kernel has an atomic extreme, product or bit operation, which idle lanes could spoil."""
     return any(isinstance(stmt, Atomic) and stmt.op in COMBINED for stmt in walk_kernel(kernel))
 
 
 @dataclass
 class Lowerings:
-    """Hold the lowerings of one kernel of stage source; each attribute raises any error of the compiler.
+    """Hold the lowerings of one source kernel; access to an attribute compiles it and raises compile errors.
 
     Attributes:
         check: True to verify the IR after every pass.
@@ -67,7 +67,7 @@ class Lowerings:
 
     @cached_property
     def plain(self) -> Lowering:
-        """Return the forward kernel, only split into tasks."""
+        """Return the forward kernel after the split into tasks, without any other pass."""
         return lower_plainly(self.kernel)
 
     @cached_property
@@ -95,7 +95,7 @@ class Lowerings:
         return self.other("classic")
 
     def other(self, policy: str) -> Lowering:
-        """Return the grad kernel of another policy, whose adstacks grow as they need."""
+        """Return the grad kernel of another policy, whose adstacks have no sizes and grow when needed."""
         # Making the lean gradient leaves the kernel that every policy starts from.
         assert self.lean
         grad, before, _ = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], policy)
@@ -103,7 +103,7 @@ class Lowerings:
 
     @cached_property
     def wide_kernel(self) -> Kernel:
-        """Return the kernel itself in double precision."""
+        """Return the kernel with all types widened to double precision."""
         return widen(self.kernel)
 
     @cached_property
@@ -129,7 +129,7 @@ class Lowerings:
 
     @cached_property
     def wide_tangent(self) -> Kernel:
-        """Return the kernel with tangents of all arrays that have a gradient, in double precision.
+        """Return the tangent kernel in double precision, with tangents of all arrays that have a gradient.
 
         Raises:
             NotDifferentiable: The kernel has no tangent kernel.

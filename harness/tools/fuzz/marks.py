@@ -1,4 +1,4 @@
-"""Check the marks of a case: they find at launch whether a gradient is right that cannot be proved right.
+"""Check marking kernels, which find at launch if a gradient is right that the compiler cannot prove right.
 
 If marks find nothing, the gradient must be right and is judged as any other. If marks find iterations that touch the
 same element, the gradient counts as refused. Every backend must find the same. The message names the first iterations
@@ -25,7 +25,7 @@ _NAMED = re.compile(rf"(?<=iteration ){_NUMBERS}|(?<=iterations ){_NUMBERS} and 
 def marking_refusal(
     lean: Lowering, backend: Backend, launches: Sequence[Arrays], scalars: Scalars
 ) -> NotDifferentiable | None:
-    """Return the refusal that marks of these launches give for a gradient, or None.
+    """Return the refusal that the marking kernel raises for one of these launches, or None.
 
     Args:
         lean: The lowering of the gradient.

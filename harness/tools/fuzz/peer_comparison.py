@@ -76,7 +76,7 @@ def _reverse(
 
 
 def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> BoundedResult | None:
-    """Return the gradient as peers compute it: with the memory that the kernel left and no earlier contents.
+    """Return the gradient computed from the final contents only, as peers compute it, or None.
 
     The result is None if the gradient needs earlier contents, because the kernel overwrites what it read, or if it
     traps.
@@ -98,7 +98,7 @@ def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: 
 
 
 def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> BoundedResult | None:
-    """Return the bounded result of a launch on the interpreter, or None if it traps.
+    """Return the result of a launch on the interpreter with its error bounds, or None if the launch traps.
 
     Args:
         made: The lowerings of the program.

@@ -1,4 +1,4 @@
-"""Decide what a case runs as a function of its seed, so that a case is the same wherever and whenever it runs."""
+"""Decide the executors and comparisons of a case from its seed alone, so that the case is the same on every machine."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restori
 
 @dataclass(frozen=True)
 class FuzzPlan:
-    """Decide which executors and comparisons a case runs.
+    """Represent the choice of executors, launches and comparisons that a case runs.
 
     Attributes:
         backends: Names of the backends that are compared with the reference.
@@ -132,7 +132,7 @@ class FuzzPlan:
     part: int = 0
 
     def wants(self, direction: str, executor: str) -> bool:
-        """Return True if a comparison is to be made."""
+        """Return True if the plan includes the comparison of this executor in this direction."""
         return self.only is None or self.only == (direction, executor)
 
     @property
@@ -229,11 +229,11 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
 
 
 def _stray(seed: int) -> tuple[str, ...]:
-    """Return the relation of stray indices in the cases that have it."""
+    """Return the name of the relation with an index out of bounds for some seeds, else an empty tuple."""
     return ("stray",) if random.Random(f"stray {seed}").random() < STRAY else ()
 
 
 def _number(what: str, seed: int, share: float) -> int:
-    """Return the seed of what a share of cases run in addition to their program (`what`), or 0 for other cases."""
+    """Return a seed for the extra run `what` in a given share of the cases, and 0 in all other cases."""
     source = random.Random(f"{what} {seed}")
     return source.randrange(1, 1 << 30) if source.random() < share else 0

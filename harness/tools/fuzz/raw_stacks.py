@@ -1,4 +1,4 @@
-"""Run raw adstack kernels: reads of empty adstacks and pushes without room, which no gradient contains.
+"""Run kernels of raw adstack statements that no gradient contains: pops of empty adstacks, pushes without room.
 
 A user's program never does this, and yet a generator of code can get it wrong: a read below the bottom of an adstack
 gives 0 and leaves neighboring memory alone, and only one thread writes an error record. The kernel is a function of the
@@ -63,12 +63,12 @@ def _judged(name: str, case: RawCase, found: Outcome) -> JudgedComparison:
 
 
 def _released(case: RawCase) -> Kernel:
-    """Return the kernel with its meaning without checks, because the reference would trap."""
+    """Return the kernel with reads of an empty adstack replaced by 0, which is their meaning without checks."""
     return read_as_zero(case.kernel) if case.trap == EMPTY else case.kernel
 
 
 def _misreported(found: Outcome) -> str:
-    """Return the mistake in the report of an overflow, or an empty text.
+    """Return a description of what is wrong in an overflow trap, or an empty text.
 
     A push finds an adstack exactly full, so the two numbers of a report differ by 1.
     """

@@ -35,7 +35,7 @@ Size = tuple[int, int, int, int, float]
 
 
 def program_size(program: Program) -> Size:
-    """Return the size of a program for a reader.
+    """Return the size of a program as a key that compares how hard programs are to read.
 
     The parts are the lines and characters of the text, the count of the inputs' numbers and their characters, and the
     sum of the numbers in the text. Every step of a reduction makes the size smaller, so reductions end.
@@ -54,7 +54,7 @@ def _always(program: Program) -> bool:
 
 @dataclass
 class _Reducer:
-    """Reduce a program while `execute` fails with the same sign."""
+    """Reduce a program, as long as running it still fails in the same comparison in the same way."""
 
     execute: Execute
     plan: FuzzPlan
@@ -65,7 +65,7 @@ class _Reducer:
     passed: set[Program] = field(default_factory=set)
 
     def fails(self, program: Program) -> bool:
-        """Return True if a program fails as the finding did and iterations do not newly meet in memory.
+        """Return True if a program fails like the finding, without a new conflict between iterations.
 
         A program that does not fail is not run again, because many edits lead to the same program.
         """
@@ -78,7 +78,7 @@ class _Reducer:
         return found
 
     def shrink(self, program: Program) -> Program:
-        """Return the program after edits, once no edit helps or the time is up."""
+        """Return the smallest program that edits find until no edit helps or the time is up."""
         while True:
             before = program
             for edits in EDITS:
@@ -87,7 +87,7 @@ class _Reducer:
                 return program
 
     def _exhaust(self, program: Program, edits: Callable[[Program], Iterable[Program]]) -> Program:
-        """Return the program after edits of one kind.
+        """Apply edits of one kind while they help, and return the smaller program.
 
         After a success the edits start anew, but skip those that failed before.
         """
@@ -108,7 +108,7 @@ class _Reducer:
 
 
 def iterations_meet(program: Program) -> bool:
-    """Return True if iterations of a parallel loop may see or overwrite what other iterations store.
+    """Return True if an iteration of a parallel loop may access an element that another iteration stores.
 
     The result is False if the program cannot be compiled, or if marks of its launch show that no iterations meet.
     """
@@ -125,7 +125,7 @@ def iterations_meet(program: Program) -> bool:
 
 
 def _meet(program: Program, made: Lowerings) -> bool:
-    """Return True if marks find iterations that meet in one launch."""
+    """Return True if the marking kernel of one launch finds two iterations that access the same element."""
     memory, scalars = program.arrays(), program.scalars()
     before = before_arrays(made.lean, program.arrays())
     run(made.plain.kernel, memory, scalars, Sizes(), Draws(), fuel=FUEL)
@@ -134,14 +134,14 @@ def _meet(program: Program, made: Lowerings) -> bool:
 
 
 def sign_of(found: CaseResult | Crash) -> tuple[str, ...]:
-    """Return the sign by which a failure is recognized, or an empty tuple without a failure."""
+    """Return the direction, executor and error class that identify a failure, or an empty tuple if nothing failed."""
     if isinstance(found, Crash):
         return "crash", found.reason.partition(":")[0]
     return sign_of_judged(found.judged)
 
 
 def sign_of_judged(judged: Iterable[JudgedComparison]) -> tuple[str, ...]:
-    """Return the comparison that failed, with its exception if it ended with one."""
+    """Return direction, executor and error class (or 'value') of the first failed comparison, or ()."""
     failed = next((j for j in judged if j.verdict == "disagree"), None)
     if failed is None:
         return ()
@@ -187,7 +187,7 @@ def _described(finding: Finding, program: Program, plan: FuzzPlan, execute: Exec
 
 
 def distinct(findings: Iterable[Finding], name: Callable[[Finding], str]) -> list[Finding]:
-    """Return the smallest finding of each name, in the order in which the names were met."""
+    """Return the smallest finding for each name, in the order in which the names first occur."""
     best: dict[str, Finding] = {}
     for finding in findings:
         called = name(finding)

@@ -47,7 +47,7 @@ def launch_bounded(
 
 
 def judge(known: BoundedResult, executor: str, outcome: Outcome, others: Arrays | None = None) -> Comparison:
-    """Return the verdict on another execution of a launch that ran to its end on the reference.
+    """Return the verdict on an execution by comparing it with the result of the reference and its bounds.
 
     Args:
         known: The result of the reference with its bounds.

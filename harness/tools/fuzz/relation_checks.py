@@ -1,4 +1,4 @@
-"""Check the relations that a case's plan draws, on the reference or on the backends of the case."""
+"""Check the relations that the plan of a case contains, on the reference or on the backends of the case."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .widened_cpu import executors
 
 
 class HasBackends(Protocol):
-    """Hold backends by name."""
+    """Represent any object that holds backends by name."""
 
     @property
     def backends(self) -> Mapping[str, Backend]:
@@ -37,7 +37,7 @@ def compare(
     plan: FuzzPlan,
     panel: HasBackends,
 ) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on the relations of a plan.
+    """Yield the verdict of each executor on each relation of the plan.
 
     Args:
         made: The lowerings of the program.

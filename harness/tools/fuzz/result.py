@@ -29,7 +29,7 @@ def _of_direction(found: set[Verdict]) -> OutcomeName:
 
 @dataclass(frozen=True)
 class JudgedComparison:
-    """Represent the verdict of one comparison, of `executor` against `reference`, the name of its standard."""
+    """Represent the verdict of one comparison: `executor` is judged against the executor named by `reference`."""
 
     direction: str
     executor: str
@@ -49,7 +49,7 @@ class JudgedComparison:
 
 @dataclass(frozen=True)
 class CaseFeatures:
-    """Describe what a case contained.
+    """Represent measured features of a case, such as loop depth, trip count and adstack depth.
 
     Attributes:
         nest: Depth of nested loops in the text.
@@ -105,10 +105,10 @@ class CaseResult:
 
     @property
     def differentiated(self) -> bool:
-        """Return True if there was a gradient to compare."""
+        """Return True if a gradient of the case was compared."""
         return any(j.direction == "reverse" and j.verdict != "refused" for j in self.judged)
 
     @property
     def has_oracle(self) -> bool:
-        """Return True if an independent judge decided on the gradient."""
+        """Return True if an oracle independent of the compiler gave a verdict on the gradient."""
         return any(j.executor in ("dual", "jax") and j.verdict in ("ok", "disagree") for j in self.judged)

@@ -1,4 +1,4 @@
-"""Run cases that decide nothing in their own precision once more, in double precision and with fewer trips."""
+"""Run undecided cases a second time, in double precision and with fewer trips."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEW = 2
 
 
 def run_until_decided(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> CaseResult:
-    """Run a case, and once more if its bounds leave it open; the second result counts if it decides.
+    """Run a case, and once more in double precision if it is undecided. Return the result that decides.
 
     Args:
         program: The program of the case.
@@ -38,7 +38,7 @@ def run_until_decided(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> Cas
 
 
 def second_plan(plan: FuzzPlan) -> FuzzPlan:
-    """Return the plan of a second run: executors of both directions, but no other lowerings."""
+    """Return the plan of a second run: all executors in both directions, but no other lowerings."""
     if plan.only is not None:
         return plan
     return replace(
@@ -56,7 +56,7 @@ def second_plan(plan: FuzzPlan) -> FuzzPlan:
 
 
 def calm_program(program: Program) -> Program:
-    """Return a program with all reals in double precision, and with loops and integer inputs cut to FEW.
+    """Return the program in double precision, with trip counts and integer inputs limited to FEW.
 
     Programs that read the bits of a real keep their types.
     """
@@ -79,7 +79,7 @@ def _calm(node: Any, widen: bool) -> Any:
 
 
 def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
-    """Return inputs in which integers that may be trip counts are at most FEW; indices only become smaller.
+    """Return the inputs with every integer limited to FEW, except in arrays that are permutations.
 
     A permutation stays unchanged, because iterations that write where it points must not meet.
     """

@@ -45,7 +45,7 @@ def compare(
 def _relaunched(
     lean: Lowering, first: Arrays, scalars: Scalars, reference: ReferenceBackend
 ) -> Iterator[JudgedComparison]:
-    """Launch on a state, then on a state with more trips, and judge the second launch.
+    """Launch a grad kernel on some arrays, then on arrays that give more trips, and judge the second launch.
 
     Yield nothing if both states are equal, or the second traps or has no gradient.
     """
@@ -74,7 +74,7 @@ def _relaunched(
 
 
 def _sizes(lean: Lowering, memory: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[JudgedComparison]:
-    """Compare size expressions with the counting kernel; yield nothing if there are none or they give no sizes."""
+    """Yield the verdict on the sizes from size expressions against those that the counting kernel finds."""
     if lean.sizes is None or lean.counting is None:
         return
     said = Launcher(lean, reference, CHECKED)._evaluate(memory, scalars)
@@ -89,7 +89,7 @@ def _sizes(lean: Lowering, memory: Arrays, scalars: Scalars, reference: Referenc
 
 
 def _more(name: str, array: np.ndarray, lean: Lowering) -> np.ndarray:
-    """Return an array of integers that the kernel reads with its greatest value everywhere, or rotate a permutation."""
+    """Return an integer input filled with its maximum, or a permutation rotated by one, for more trips."""
     if array.dtype.kind not in "iu" or array.size < 2 or name in lean.writes:
         return array
     if len(np.unique(array)) == array.size:

@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass
 class Statistics:
-    """Hold the counters of a run.
+    """Represent the counted results of a fuzzer run.
 
     Attributes:
         outcomes: Number of cases by outcome.
@@ -75,7 +75,7 @@ class Statistics:
     interrupted: bool = False
 
     def add(self, result: CaseResult) -> None:
-        """Count a case."""
+        """Add the result of a case to the counters."""
         self.cases += 1
         self.retried += result.retried
         self.stacked += result.features.depth > 0
@@ -104,7 +104,7 @@ class Statistics:
 
     @property
     def open_share(self) -> float:
-        """Return the share of cases that decided nothing."""
+        """Return the share of cases that ended without a decision, such as refused or undecided cases."""
         return sum(self.outcomes[o] for o in OUTCOMES if o not in DECIDED) / self.cases if self.cases else 0.0
 
     def line(self) -> str:

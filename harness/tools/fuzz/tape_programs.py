@@ -1,4 +1,4 @@
-"""Run programs of several launches under tapes as a part of a case, see `harness.tools.tapes`.
+"""Run programs of several launches under a tape as part of a case; `harness.tools.tapes` defines these programs.
 
 The programs are a function of the plan, so they stay the same while the program of the case is reduced.
 """
@@ -19,11 +19,11 @@ ARCHES = ("cpu", "vulkan")
 
 
 class HasTapeBench(Protocol):
-    """Hold a runtime that runs programs under tapes."""
+    """Represent any object that holds a runtime for programs under tapes."""
 
     @property
     def tapes(self) -> TapeBench:
-        """Return the runtime."""
+        """Return the runtime that runs programs under tapes."""
 
 
 def compare(plan: FuzzPlan, panel: HasTapeBench) -> Iterator[JudgedComparison]:

@@ -82,7 +82,7 @@ def base_texts() -> tuple[str, ...]:
 
 
 def text_of(seed: int) -> str:
-    """Return the text of a case."""
+    """Return the IR text that the case with this seed tests."""
     rng = random.Random(f"ir text {seed}")
     texts = base_texts()
     return edit_text(rng, rng.choice(texts), texts)
@@ -94,7 +94,7 @@ def judge(seed: int) -> TextVerdict:
 
 
 def judge_text(text: str, rng: random.Random) -> TextVerdict:
-    """Return the verdict on a text; `rng` decides how many steps the text goes through."""
+    """Return the verdict on an IR text; `rng` decides which compiler steps the text passes through."""
     passed = False
     try:
         kernels = parse_kernels(text)
@@ -120,7 +120,7 @@ def described(what: str, error: BaseException) -> str:
 
 
 def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
-    """Return the problems of a kernel that the verifier accepts, one for each step."""
+    """Run random compiler steps on a verified kernel. Return a text for each step, empty if it passed."""
     forward = is_forward(kernel)
     found = [_step("printing", lambda: _same(kernel))]
     if rng.randrange(_LOWERED):
@@ -140,7 +140,7 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
 
 
 class _ResultRecorder:
-    """Call a function and keep its result."""
+    """Call a function and store its result, so that the caller can read the result afterwards."""
 
     def __init__(self, make: Callable[[], Lowering]) -> None:
         self.make = make
@@ -151,7 +151,7 @@ class _ResultRecorder:
 
 
 def _step(what: str, run_step: Callable[[], Any]) -> str:
-    """Return the problem of a step, or an empty text; a result of a pass that the verifier refuses is a problem too."""
+    """Run a compiler step. Return its undeclared error as text, or an empty text."""
     try:
         run_step()
     except (InternalError, VerifyError) as error:

@@ -165,7 +165,7 @@ def _spliced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Toke
 
 
 def _lines(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Lose, double or move a whole line, or take one from another text."""
+    """Delete, double or move a whole line, or insert a line of another text."""
     lines = "".join(tokens).split("\n")
     at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
     line = rng.choice("".join(foreign).split("\n")) if rng.random() < 0.3 else lines[at]
@@ -177,7 +177,7 @@ def _lines(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens
 
 
 def _nested(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Put a line into nested blocks, whose number may exceed the limit."""
+    """Enclose a line in nested blocks, whose depth may exceed the parser's limit."""
     lines = "".join(tokens).split("\n")
     at = rng.randrange(len(lines))
     count = rng.choice((1, 2, 3, 30, 120, 318, 330, 1000))

@@ -28,7 +28,7 @@ _BATCH = 200
 
 @dataclass
 class TextStatistics:
-    """Hold the counters of a run.
+    """Represent the counted results of a run of the text fuzzer.
 
     Attributes:
         first: Seed of the first text.
@@ -54,7 +54,7 @@ class TextStatistics:
 
 
 def _serve(connection: Connection, judged: Judge) -> None:
-    """Judge the seeds of ranges that the connection sends; send each seed before its case begins."""
+    """Judge the seeds of each range that the connection receives. Send each seed before and its verdict after."""
     os.environ["STACKGRAD_CACHE"] = "0"
     # A finding contains a text that LLVM refuses, so no crash report is needed.
     os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)
@@ -72,7 +72,7 @@ def _serve(connection: Connection, judged: Judge) -> None:
 
 
 class _WatchedProcess:
-    """Watch a process that judges a range of seeds; `begun` is the seed of its current case, or None."""
+    """Watch a process that judges a range of seeds, and restart it if it dies or hangs."""
 
     def __init__(self, judged: Judge, hang: float) -> None:
         self.judged, self.hang = judged, hang

@@ -32,7 +32,7 @@ def _at_once() -> Iterator[None]:
 
 @dataclass(eq=False)
 class _WidenedExecutable:
-    """Represent a compiled kernel of `WidenedCpu`.
+    """Represent a kernel that `WidenedCpu` compiled, which runs with the same thresholds again.
 
     The code of a task is made when a launch asks for it, so a launch must decide as `compile` did: several threads for
     a task whose updates are compiled for one thread would lose updates.
@@ -47,7 +47,7 @@ class _WidenedExecutable:
         return self.made.growths
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Launch the kernel with the thresholds of `compile`."""
+        """Launch the kernel with the same thread and lane thresholds with which it was compiled."""
         with _at_once():
             self.made.run(arrays, scalars, sizes, draws)
 
@@ -66,7 +66,7 @@ class WidenedCpu:
         return self.backend.probe()
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:
-        """Compile a kernel to masked code; debug code stays as it is."""
+        """Compile a kernel to masked code, or to unchanged branching code if it is a debug build."""
         with _at_once():
             made = self.backend.compile(kernel, self._wide(options))
             return _WidenedExecutable(made, made.kernel)

@@ -1,4 +1,4 @@
-"""This module lists the allowed words and numbers of stored plans, verdicts and results of campaign units."""
+"""This module lists the allowed strings and numbers in stored plans, verdicts and results of campaign units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run cases in a process of its own, so that a case that crashes or hangs stops nothing but itself."""
+"""Run cases in a separate process, so that a crash or hang of one case ends only this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .retry import run_until_decided
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """Hold what a worker needs to run cases.
+    """Represent the settings with which a worker process runs cases.
 
     Attributes:
         backends: Names of backends that can run on this machine.
@@ -47,7 +47,7 @@ class WorkerSetup:
     candidate: int | None = None
 
     def choose(self, seed: int, reached: Reached) -> GuidedChoice:
-        """Return the program of the case with this seed, in a track that has reached these properties."""
+        """Return the program of a case, chosen by seed and by the property counts of earlier cases."""
         return choose(self.sample, seed, reached, self.candidate)
 
     def plan(self, seed: int) -> FuzzPlan:
@@ -57,7 +57,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True)
 class Job:
-    """Represent a case to run: a seed with what its track has reached, or a program with its plan."""
+    """Represent a case to run: a seed with property counts of earlier cases, or a program with its plan."""
 
     seed: int = 0
     program: Program | None = None
@@ -76,7 +76,7 @@ class CaseRunner:
         self.panel = FuzzPanel({name: backend_by_name(name) for name in setup.backends}, peers)
 
     def run(self, job: Job) -> CaseResult:
-        """Return the result of a job; a case that lacks digits to decide runs again in double precision."""
+        """Return the result of a job; an undecided case of a seed runs again in double precision."""
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
         chosen = self.setup.choose(job.seed, job.reached)
@@ -84,7 +84,7 @@ class CaseRunner:
 
 
 def _serve(connection: Connection, setup: WorkerSetup) -> None:
-    """Answer jobs in a worker process until the other end of the connection is closed.
+    """Run jobs received by a connection and send their results, until the connection is closed.
 
     Nothing is cached on disk: no program comes twice, and a planted mistake must not find code that was compiled
     without it.
@@ -111,7 +111,7 @@ START = 120.0
 
 @dataclass(frozen=True)
 class Crash:
-    """Represent a job without a result.
+    """Represent a job whose process crashed or hung, so that it has no result.
 
     Attributes:
         reason: How its process ended, or that it hung.
@@ -170,7 +170,7 @@ class CaseProcess:
         return None
 
     def _received(self, found: Any) -> CaseResult | None:
-        """Return a result, or None for the message that the process is ready, which starts the clock of the job."""
+        """Return a result, or None if the message says that the process is ready. Then start the job's clock."""
         if found == READY:
             self._ready, self._since = True, time.monotonic()
             return None

@@ -1,4 +1,4 @@
-"""This command writes the digests of all generated code to a file, and compares two such files.
+"""This command writes digests of generated code for the kernels of tests and examples, or compares two such files.
 
     python -m stackgrad.harness.tools.golden write FILE [--only FILE[:KERNEL] ...] [--every N] [--jobs N] [--texts DIR]
     python -m stackgrad.harness.tools.golden compare BASE HEAD [--texts BASE_DIR HEAD_DIR] [--most N] [--names]
@@ -22,7 +22,7 @@ from .run import all_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command.
+    """Run the command `write` or `compare`, and return its exit status.
 
     Returns:
         The exit status: 0 if all is well, 1 if records differ, 2 if the command cannot be carried out.

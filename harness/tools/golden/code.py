@@ -46,7 +46,7 @@ BARE = at.Features(
 
 @dataclass(frozen=True)
 class CodeKind:
-    """A generator makes one kind of code.
+    """Represent a code generator with the function that turns a lowered kernel into text.
 
     Attributes:
         name: Name of the generator.
@@ -69,7 +69,7 @@ def _machine(name: str) -> llvm.TargetMachine:
 
 
 def _optimized(text: str, name: str) -> str:
-    """Return LLVM IR after the pipeline of LLVM, run as a launch would run it, for a machine of this name."""
+    """Return LLVM IR after optimization for the named machine, by the same LLVM passes as at a launch."""
     at.initialise()
     machine = _machine(name)
     module = at.parse(text, TRIPLE, str(machine.target_data))
@@ -103,7 +103,7 @@ def _spirv(kernel: at.Kernel, features: at.Features, options: at.Options) -> str
 
 
 def _instructions(words: Sequence[int]) -> str:
-    """Return a module as numbers, an instruction a line, so that no other program decides whether two are equal."""
+    """Return a SPIR-V module as text, one line of numbers for each instruction."""
     lines, at_word = [" ".join(map(str, words[:5]))], 5
     while at_word < len(words):
         count = words[at_word] >> 16
@@ -145,7 +145,7 @@ GENERATORS = (
 
 
 def runtime_code() -> dict[str, str]:
-    """Return the code that serves every kernel, by name: the thread pool of the CPU, and the trampoline.
+    """Return the generated code that does not depend on a kernel, by name: thread pool and trampoline.
 
     The trampoline depends on the layout of objects in this version of Python, which `tools` names.
     """
@@ -186,7 +186,7 @@ def _translator() -> str:
 
 
 def code_of(kernel: at.Kernel, heavy: bool) -> dict[str, str]:
-    """Return the code of a kernel by every generator of one kind whose needs are met here.
+    """Return the code of a kernel by generator, from the light or from the heavy generators available here.
 
     Args:
         kernel: A kernel as backends get it.

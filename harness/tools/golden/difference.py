@@ -15,7 +15,7 @@ CONTEXT, MOST_LINES = 3, 60
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference is a kernel for which two checkouts generate different code.
+    """Represent a kernel for which two checkouts generate different code.
 
     Attributes:
         kernel: Name of the kernel.
@@ -40,13 +40,13 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """Return the first stage that differs, with its names on both sides."""
+        """Return the first differing stage, with the pass names of both checkouts."""
         names = dict.fromkeys(row.name for row in (self.base, self.head) if row and row.name)
         return " ".join([self.stage, *(f"({name})" for name in names)])
 
     @property
     def sides(self) -> str:
-        """Return a clause that names the only side with the stage; it is empty if both sides have it."""
+        """Return a clause that says which checkout alone has the stage, or an empty text if both have it."""
         return "" if self.base and self.head else f", which only {'the base' if self.base else 'the head'} has"
 
 
@@ -70,7 +70,7 @@ def _digest(row: RecordRow | None) -> str:
 
 
 def shown_differences(found: Sequence[Difference], most: int) -> list[Difference]:
-    """Return at most `most` differences to show: the first of each stage at which kernels differ first."""
+    """Return at most `most` differences to show, one for each stage at which kernels first differ."""
     by_stage = {difference.title: difference for difference in reversed(found)}
     return [by_stage[title] for title in sorted(by_stage)][:most]
 

@@ -1,4 +1,4 @@
-"""This module finds the kernels that the net holds: those of every .kir file, and those that the examples launch.
+"""This module finds the kernels for golden records: those in .kir files, and those that examples launch.
 
 A file is known by its last folder and its name, so that a move of `tests/ops` or `examples` renames no kernel.
 """
@@ -26,7 +26,7 @@ class GoldenError(Exception):
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A source is one named input of the net.
+    """Represent one named input of a golden record: a kernel, or the text of an error or of fixed code.
 
     Attributes:
         name: Name of the source.
@@ -40,7 +40,7 @@ class KernelSource:
 
 
 def label(path: Path) -> str:
-    """Return the name of a file in the net: its last folder and its file name."""
+    """Return the short name of a file in a record: its last folder and its file name."""
     return f"{path.parent.name}/{path.name}"
 
 
@@ -70,7 +70,7 @@ def _kept(root: Path) -> Iterator[Path]:
 
 
 def _is_program(path: Path) -> bool:
-    """Return True if an example is a program of its own, with arguments for a short run."""
+    """Return True if an example is a script that can be run, with arguments for a short run."""
     return at.defines_check(path.read_text(encoding="utf-8"))
 
 
@@ -79,7 +79,7 @@ def _is_program(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class KernelSelection:
-    """A selection decides which kernels the net takes.
+    """Represent the choice of kernels that a golden record contains.
 
     Attributes:
         patterns: Patterns FILE[:KERNEL] of the kernels to take; no pattern stands for every kernel.
@@ -105,7 +105,7 @@ class KernelSelection:
 
 
 def sources_of(path: Path) -> list[KernelSource]:
-    """Return all kernels of a file, which is run if it is a program.
+    """Return the kernels in a .kir file, or those that an example launches when it is run.
 
     Raises:
         GoldenError: The program failed.
@@ -125,7 +125,7 @@ def _of_text(path: Path) -> Iterator[KernelSource]:
 
 
 def _judge(case: Any, dtype: str) -> None:
-    """Parse, verify and differentiate a kernel that one of the three steps must refuse, as the tests do."""
+    """Parse, verify and differentiate an invalid kernel, so that one of the steps raises the expected error."""
     stage = case.invalid[0].only[0] if case.invalid[0].only else "tasks"
     kernel = at.parse_kernel(case.source(dtype))
     at.verify(kernel, "tasks" if stage == "grad" else stage)

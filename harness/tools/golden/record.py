@@ -1,4 +1,4 @@
-"""This module stores records: one line for each kernel and stage, sorted, and optionally the texts themselves.
+"""This module stores golden records: sorted lines with a digest for each kernel and stage, optionally with texts.
 
     # stackgrad golden 2
     # LLVM 22.1.0, llvmlite 0.50.0
@@ -27,7 +27,7 @@ _LENGTH = 16
 
 @dataclass(frozen=True, order=True)
 class RecordRow:
-    """A row is one line of a record.
+    """Represent one line of a golden record: kernel, stage and digest of the text.
 
     Attributes:
         kernel: Name of the kernel.
@@ -43,13 +43,13 @@ class RecordRow:
 
     @property
     def line(self) -> str:
-        """Return the row as it is written."""
+        """Return the text of the row as one line of the record file."""
         return f"{self.kernel} {self.stage} {self.digest} {self.name}".rstrip()
 
 
 @dataclass(frozen=True)
 class GoldenRecord:
-    """A record represents everything that one checkout generates.
+    """Represent the digests of all code that one checkout generates.
 
     Attributes:
         rows: All rows.
@@ -60,7 +60,7 @@ class GoldenRecord:
     tools: tuple[str, ...] = ()
 
     def by_kernel(self) -> Mapping[str, dict[str, RecordRow]]:
-        """Return a mapping from kernel to stage to the line of the record."""
+        """Return the rows of the record as {kernel: {stage: row}}."""
         found: dict[str, dict[str, RecordRow]] = {}
         for row in self.rows:
             found.setdefault(row.kernel, {})[row.stage] = row
@@ -68,7 +68,7 @@ class GoldenRecord:
 
 
 def row_of(text: StageText) -> RecordRow:
-    """Return the row of a text."""
+    """Return the record row of an IR or code text, with its digest."""
     digest = hashlib.sha256(text.text.encode()).hexdigest()[:_LENGTH]
     return RecordRow(text.kernel, text.stage, digest, text.name)
 
@@ -107,12 +107,12 @@ def _row(path: Path, line: str) -> RecordRow:
 
 
 def text_path(folder: Path, kernel: str, stage: str) -> Path:
-    """Return the path of a text in a folder of texts."""
+    """Return the path at which the text of a kernel and stage is stored in a folder."""
     return folder / quote(kernel, safe="") / f"{stage}.txt"
 
 
 def keep_text(folder: Path, text: StageText) -> None:
-    """Write a text into a folder of texts."""
+    """Write an IR or code text to a file in a folder of texts."""
     path = text_path(folder, text.kernel, text.stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.text, encoding="utf-8")

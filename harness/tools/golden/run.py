@@ -1,4 +1,4 @@
-"""This module makes the rows of a whole checkout, file by file, in several processes at a time.
+"""This module makes the record rows of all kernels of a checkout, file by file, in several processes.
 
 Every process works in the root of the checkout and uses no cache on disk, so that rows depend on neither the current
 folder nor earlier runs.
@@ -29,7 +29,7 @@ RUNTIME = "runtime"
 
 
 def rows_of_file(path: Path, selection: KernelSelection, texts: Path | None = None) -> list[RecordRow]:
-    """Return the rows of the selected kernels of one file.
+    """Return the record rows of the selected kernels of one file.
 
     Args:
         path: The file, absolute.
@@ -45,7 +45,7 @@ def rows_of_file(path: Path, selection: KernelSelection, texts: Path | None = No
 
 
 def rows_of_runtime(selection: KernelSelection, texts: Path | None = None) -> list[RecordRow]:
-    """Return the rows of the code that serves every kernel; see `rows_of_file`."""
+    """Return the record rows of the generated code that does not depend on a kernel."""
     sources = [KernelSource(f"{RUNTIME}:{name}", None, text) for name, text in runtime_code().items()]
     return [row for source in selection.of(sources) for row in _rows(source, None, texts)]
 
@@ -59,7 +59,7 @@ def _rows(source: KernelSource, path: Path | None, texts: Path | None) -> Iterat
 
 
 def all_rows(selection: KernelSelection, jobs: int, texts: Path | None, seen: Seen) -> list[RecordRow]:
-    """Return the rows of the selected kernels of the checkout; `seen` is called for each file, see `rows_of_file`."""
+    """Return the record rows of all selected kernels; `seen` is called with the name and row count of each file."""
     files = [path for path in input_files(at.ROOT) if selection.wants_file(path)]
     rows = rows_of_runtime(selection, texts)
     for path, found in _results(files, selection, jobs, texts):

@@ -1,4 +1,4 @@
-"""This module makes every text of one kernel: the IR after each pass of each pipeline, and the code of the results.
+"""This module makes all texts of one kernel: its IR after each pass of each pipeline, and the generated code.
 
     0.source                       as it was read or traced
     1.forward.03                   after the fourth pass of the pipeline
@@ -24,7 +24,7 @@ from .inputs import KernelSource, error_text
 
 @dataclass(frozen=True)
 class StageText:
-    """A text is the IR or code that one stage makes of one kernel.
+    """Represent the IR or code of one kernel at one stage, as text.
 
     Attributes:
         kernel: Name of the kernel.
@@ -48,7 +48,7 @@ Named = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class PipelineSection:
-    """A section is one pipeline of the driver.
+    """Represent one pipeline of the compiler driver, with the texts that are recorded from it.
 
     Attributes:
         name: Name of the section, with which its stages begin.
@@ -99,7 +99,7 @@ OTHER_FILE = "<a file of the project>"
 
 
 def texts_of(source: KernelSource) -> Iterator[StageText]:
-    """Yield all texts of a kernel, in the order of their stages."""
+    """Yield the IR and code texts of a kernel, in the order of their stages."""
     kernel = source.kernel
     if kernel is None:
         yield StageText(source.name, "0.source", "text", source.text)
@@ -131,7 +131,7 @@ def _texts(section: PipelineSection, kernel: at.Kernel, code: CodeFunction) -> I
 
 
 def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
-    """Yield the name and the kernel of everything that is compiled for a launch."""
+    """Yield name and kernel of each kernel in a lowering: main, counting, marking and claims kernel."""
     yield "kernel", made.kernel
     if made.counting is not None:
         yield "counting", made.counting
@@ -142,7 +142,7 @@ def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
 
 
 def _parts(made: at.Lowered) -> Iterator[Named]:
-    """Yield the texts of what a launcher gets: kernels, sizes of adstacks, and the arrays that they touch."""
+    """Yield the texts of a lowering: its kernels, size expressions, and the names of the arrays they access."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
         texts["sizes"] = made.sizes.text
@@ -159,13 +159,13 @@ def _code(made: at.Lowered, code: CodeFunction) -> Iterator[Named]:
 
 
 class _CodeMaker:
-    """A coder makes the code of each kernel once, even if several pipelines result in the same kernel."""
+    """Generate the code of each distinct kernel once, even if several pipelines produce the same kernel."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, bool], dict[str, str]] = {}
 
     def code(self, kernel: at.Kernel, heavy: bool) -> dict[str, str]:
-        """Return the code of a kernel by generator, including generators that take long if `heavy` is true."""
+        """Return the code of a kernel by generator, with that of slow generators if `heavy` is True."""
         text = at.print_kernel(kernel)
         light = self._once(kernel, text, False)
         return light | self._once(kernel, text, True) if heavy else light
@@ -177,7 +177,7 @@ class _CodeMaker:
 
 
 def without_places(text: str, path: Path, known: str) -> str:
-    """Return a text without the path of the checkout and without the path of the kernel's file in it.
+    """Return a text in which paths of the checkout and of the kernel's file are replaced by fixed names.
 
     Functions that are written in the kernel language name other files of the project, whose paths are replaced as a
     whole: the text does not change if a file moves or is found through a link.

@@ -1,4 +1,4 @@
-"""The program model holds kernels of the user's language as data and renders them to three dialects and to IR."""
+"""This package holds the program model: kernels of the user's language as data, rendered as Python text or as IR."""
 
 from __future__ import annotations
 

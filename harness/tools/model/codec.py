@@ -38,7 +38,7 @@ def to_json(program: m.Program, indent: int | None = None) -> str:
 
 
 def from_json(text: str) -> m.Program:
-    """Return the program that a JSON text describes; the text may come from an untrusted author.
+    """Return the program that a JSON text describes, after checks that make texts of unknown origin safe to read.
 
     Raises:
         Malformed: The text describes no program. This class is a ValueError.

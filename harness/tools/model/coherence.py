@@ -44,7 +44,7 @@ LEAST: dict[type, dict[str, int]] = {
 
 
 def check(program: m.Program) -> None:
-    """Raise Malformed if the parts of a program do not fit together, or if it is far larger than its text.
+    """Raise MalformedDataError if parts of a program are inconsistent, or if its inlined size is too large.
 
     Raises:
         MalformedDataError: The error names the part of the program and a cure.
@@ -61,7 +61,7 @@ def check(program: m.Program) -> None:
 
 
 def _at(place: str, look: Callable[[], None]) -> None:
-    """Run a check and add the place of the checked part to the error that it raises."""
+    """Run a check, and add to its error which part of the program was checked."""
     try:
         look()
     except MalformedDataError as error:
@@ -70,7 +70,7 @@ def _at(place: str, look: Callable[[], None]) -> None:
 
 
 def _names(program: m.Program) -> None:
-    """Raise Malformed if two fields, types, functions or arguments of the program have the same name."""
+    """Raise MalformedDataError if two fields, types, functions or arguments of the program have the same name."""
     owners = {f.owner for f in program.fields if "." in f.name}
     members = [f.name for f in program.fields if "." in f.name]
     found = [f.name for f in program.fields if "." not in f.name] + [v.name for f in program.fields for v in f.views]
@@ -83,7 +83,7 @@ def _names(program: m.Program) -> None:
 
 
 def _once(names: Iterable[str], what: str) -> None:
-    """Raise Malformed if a name occurs twice.
+    """Raise MalformedDataError if a name occurs twice.
 
     Args:
         names: The names to compare.
@@ -95,7 +95,7 @@ def _once(names: Iterable[str], what: str) -> None:
 
 
 def _types(program: m.Program) -> None:
-    """Check that struct types use only types declared before them, and that uses of types are complete.
+    """Check that struct types use only types declared earlier, and that a field of structs has all its members.
 
     A struct type may contain only types that stand before it. Every name of a type must be declared, and a field of
     structs must have one field for each member of its type.
@@ -125,7 +125,7 @@ def _types(program: m.Program) -> None:
 
 
 def _known(name: str, paths: dict[str, list[str]]) -> list[str]:
-    """Return the paths of all members of a type, or raise Malformed if no such type was declared."""
+    """Return the paths of all members of a type. Raise MalformedDataError if no such type was declared."""
     if name not in paths:
         raise MalformedDataError(
             f"{name or 'a field'} has no type that is known so far", "declare types before they are used"
@@ -134,7 +134,7 @@ def _known(name: str, paths: dict[str, list[str]]) -> list[str]:
 
 
 def _field(field: m.Field) -> None:
-    """Raise Malformed if the axes, the offset, the size or the views of a field are not consistent."""
+    """Raise MalformedDataError if the axes, offset, size or views of a field are inconsistent."""
     if len(field.shape) > 2 or len(field.element) > 2:
         raise MalformedDataError("it has more than two axes", "write at most two")
     if field.offset and len(field.offset) != len(field.shape):
@@ -147,7 +147,7 @@ def _field(field: m.Field) -> None:
 
 
 def _inputs(program: m.Program) -> None:
-    """Raise Malformed unless the inputs give a value to each field and argument, and to nothing else."""
+    """Raise MalformedDataError unless the inputs give values to exactly the fields and arguments of the program."""
     inputs, known = program.inputs, {f.name: f for f in program.fields}
     for name, pairs in (("arrays", inputs.arrays), ("seeds", inputs.seeds)):
         _once([n for n, _ in pairs], name)
@@ -165,7 +165,7 @@ def _inputs(program: m.Program) -> None:
 
 
 def _same(name: str, found: set[str], wanted: set[str], what: str) -> None:
-    """Raise Malformed if two sets of names differ.
+    """Raise MalformedDataError if two sets of names differ.
 
     Args:
         name: The part of the inputs that is checked.
@@ -179,7 +179,7 @@ def _same(name: str, found: set[str], wanted: set[str], what: str) -> None:
 
 
 def _lists(program: m.Program) -> None:
-    """Raise Malformed if a list of a node has too few items, or lists of a node do not match in length."""
+    """Raise MalformedDataError if a list in a node is too short, or if lists in a node have wrong lengths."""
     for node in walk_program(program):
         for name, least in LEAST.get(type(node), {}).items():
             if len(getattr(node, name)) < least:
@@ -212,7 +212,7 @@ def _depth(block: m.StmtBlock) -> int:
 
 
 def _members(program: m.Program) -> None:
-    """Raise Malformed if an attribute is no member of a struct, because it could reach into a Python object."""
+    """Raise MalformedDataError if an attribute is no struct member, because it could access a Python object."""
     known = {p.name for s in program.structs for p in s.members}
     known |= {part for f in program.fields for part in f.name.split(".")[1:]}
     for node in walk_program(program):
@@ -221,7 +221,7 @@ def _members(program: m.Program) -> None:
 
 
 def _size(program: m.Program) -> None:
-    """Raise Malformed if a frontend would make more than MOST_NODES nodes of the text."""
+    """Raise MalformedDataError if the program has more than MOST_NODES nodes after inlining and unrolling."""
     sizes: dict[str, int] = {}
     for function in program.kernel.functions:
         sizes[function.name] = _weight(function.body, sizes)
@@ -246,7 +246,7 @@ def _weight(node: Any, sizes: dict[str, int]) -> int:
 
 
 def _trips(node: Any) -> int:
-    """Return how often a frontend copies the parts of a node."""
+    """Return how many copies of a node's parts a frontend makes: 1 except for unrolled loops and comprehensions."""
     if isinstance(node, m.Comprehension):
         return node.count
     if isinstance(node, m.For) and isinstance(node.domain, m.Unrolled):

@@ -12,7 +12,7 @@ class NotInDialect(Exception):
 
 @dataclass(frozen=True)
 class Dialect:
-    """Describe the differences of one package from the language of the program model.
+    """Represent how one package's kernel language differs from the language of the program model.
 
     Attributes:
         package: Name of the package; a file writes `import package as alias`.
@@ -33,7 +33,7 @@ class Dialect:
     calls_types: bool = True
 
     def need(self, name: str) -> None:
-        """Raise NotInDialect if the dialect lacks a function or form."""
+        """Raise NotInDialect if the dialect lacks a function or a kind of loop."""
         if name in self.missing:
             raise NotInDialect(f"{self.package} has no `{name}`")
 

@@ -62,7 +62,7 @@ BUILTINS = {name: getattr(builtins, name) for name in (*_CALLED, "AssertionError
 
 
 def checked_tree(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Module:
-    """Return the syntax tree of a text that holds only what kernels are made of.
+    """Parse a text and return its syntax tree. Raise MalformedDataError if it contains more than kernel code.
 
     Args:
         text: The Python text of a program.
@@ -88,7 +88,7 @@ def checked_tree(text: str, file: str, alias: str, given: Iterable[str]) -> ast.
 
 
 def _bound(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that the text itself defines."""
+    """Return the names that the text of a program defines."""
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -101,7 +101,7 @@ def _bound(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _foreign(node: ast.AST, known: set[str]) -> str:
-    """Return a description of the forbidden part of a node, or an empty text if a kernel may have the node."""
+    """Return a description of the part of a syntax node that no kernel may contain, or an empty text."""
     if not isinstance(node, _NODES):
         return f"a {type(node).__name__}"
     if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):

@@ -1,4 +1,4 @@
-"""Render a program as IR of stage `source`, with the tables of all lowering modules."""
+"""Lower a program to IR of stage `source` without the frontend, with the tables of all lowering modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .lowering import Lowerer
 
 
 def render_ir(program: m.Program, in_memory: bool = False) -> Kernel:
-    """Return the kernel of stage `source` that the program means.
+    """Return the kernel of stage `source` that has the meaning of a program.
 
     The arrays and arguments of the kernel have the names of the program.
 

@@ -1,4 +1,4 @@
-"""Run the frontend, or Python itself, on the text of a program whose fields are NumPy memory."""
+"""Run the frontend or plain Python on the text of a program, with fields that are NumPy arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _dataclass(cls: type) -> StructType:
 
 
 class _Views:
-    """Stand for `sg.BufferView` in the text, where an annotation indexes it with a type."""
+    """Take the place of `sg.BufferView` in the text, so that annotations such as `BufferView[f32]` work."""
 
     def __getitem__(self, dtype: Any) -> ViewType:
         return ViewType(NdarrayType(dtype, 1))
@@ -82,12 +82,12 @@ def function_of(program: m.Program, fields: Mapping[str, object]) -> Callable[..
 
 
 def forget(function: Callable[..., None]) -> None:
-    """Drop the source of a function that `function_of` made."""
+    """Remove the cached source text of a function that `function_of` made."""
     linecache.cache.pop(function.__code__.co_filename, None)
 
 
 def trace_program(program: m.Program) -> Traced:
-    """Return the trace of the program's text by the frontend.
+    """Return the result of tracing the text of a program by the frontend.
 
     Raises:
         Exception: Any error that the frontend raises.

@@ -1,4 +1,4 @@
-"""Lower calls of the functions of the language to the IR, in the type in which each is computed."""
+"""Lower calls of the language's built-in functions to IR, each computed in the type that the language defines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _frexp(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
 
 
 def _remainder(b: Builder, x: Value, y: Value) -> Value:
-    """Return the remainder of a division toward zero: `mod`, minus y if it is not 0 and the signs of x and y differ."""
+    """Return the remainder of a division that rounds toward zero, for two values."""
     zero = b.const(0, x.type)
     rest = b.op("mod", x, y)
     other = b.op("cmp_ne", b.op("cmp_lt", x, zero), b.op("cmp_lt", y, zero))
@@ -81,7 +81,7 @@ def _raw_mod(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
 
 
 def _raw_div(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
-    """Return a division toward zero; for integers, x without its remainder is a multiple of y."""
+    """Return x divided by y, where integer division rounds toward zero."""
     b = t.builder
     x, y = _promoted(t, args)
     return b.op("div", x, y) if x.type.is_real else b.op("floordiv", b.op("sub", x, _remainder(b, x, y)), y)
@@ -103,18 +103,18 @@ def _bit_shr(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
 
 
 def _constant(value: int) -> CallFunction:
-    """Return the lowering of `zero` or `one`, a constant of the type of its argument."""
+    """Return the function that lowers `zero` or `one` to a constant of the argument's type."""
     return lambda t, args: t.value(value, t.type_of(args[0]))
 
 
 def _stopped(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
-    """Return a real through a bit cast to its own type, which stops derivatives."""
+    """Return the value of a real without its derivative, by a bit cast to its own type."""
     found = args[0]
     return t.builder.bit_cast(found, found.type) if isinstance(found, Value) and found.type.is_real else found
 
 
 def _claimed(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
-    """Return an index that no two iterations share, marked by a claim that has a number of its own."""
+    """Emit a claim that no two iterations share the index, and return the index."""
     number = t.builder.next_id
     value = t.value(args[0])
     return t.builder.op("unique", value, t.builder.const(number, value.type))

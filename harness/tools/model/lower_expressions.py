@@ -1,4 +1,4 @@
-"""Lower scalar expressions of the user's language to IR, with the types that their operands take."""
+"""Lower scalar expressions of the user's language to IR, with conversions of the operands to common types."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def _extent(t: Lowerer, e: m.Extent) -> ModelOperand:
 
 @EXPRESSIONS.row(m.Random)
 def _random(t: Lowerer, e: m.Random) -> ModelOperand:
-    """Emit a draw; `randn` is √(-2 ln(1 - u))·cos(2πv) of two uniform draws u and v."""
+    """Emit a random draw and return its value.
+
+    `randn` is √(-2 ln(1 - u))·cos(2πv) of two uniform draws u and v.
+    """
     b, dtype = t.builder, e.dtype or t.program.default_fp
     if e.function == "random":
         return b.random(dtype)
@@ -102,7 +105,7 @@ def _operand_type(t: Lowerer, op: str, left: ModelOperand, right: ModelOperand) 
 
 
 def binary(t: Lowerer, op: str, left: ModelOperand, right: ModelOperand) -> ModelOperand:
-    """Return an operator applied to two operands, entry by entry on vectors.
+    """Emit an operator on two operands, entry by entry on vectors, and return the result.
 
     Two numbers of the text are computed at once, as Python does.
     """

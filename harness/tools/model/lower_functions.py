@@ -44,7 +44,7 @@ def _bind_arguments(t: Lowerer, active: FunctionScope, function: m.Function, arg
 
 
 def _converted(t: Lowerer, operand: ModelOperand, to: m.Param | m.Function) -> ModelOperand:
-    """Return an argument or a result in the type and shape of its annotation; one number fills a whole vector."""
+    """Convert an argument or result to its annotated type and shape; a scalar fills a whole vector."""
     dtype = to.dtype if isinstance(to, m.Param) else to.result
     if to.shape and not isinstance(operand, TensorOperand):
         operand = TensorOperand(to.shape, (operand,) * math.prod(to.shape))
@@ -69,7 +69,7 @@ def _assigned(body: m.StmtBlock) -> set[str]:
 
 
 def _run_function(t: Lowerer, active: FunctionScope, function: m.Function) -> ModelOperand:
-    """Return the result of a call.
+    """Inline the body of a function and return the result of the call.
 
     The result is an empty tuple without a `return`, the operands of a `return` that stands only at the end, or else
     locals that each exit sets.
@@ -88,7 +88,7 @@ def _run_function(t: Lowerer, active: FunctionScope, function: m.Function) -> Mo
 
 
 def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> ModelOperand:
-    """Return the result of a function whose only `return` is its last statement."""
+    """Inline a function whose only `return` is its last statement, and return the result."""
     # The loops of a function with a result are serial, even if the call is at the top of the kernel.
     t.nesting += 1
     t.run(function.body[:-1])
@@ -98,7 +98,7 @@ def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> ModelOp
 
 
 def _run_with_exits(t: Lowerer, active: FunctionScope, function: m.Function) -> ModelOperand:
-    """Return the result of a function with several exits, in locals that each `return` sets."""
+    """Inline a function with several returns, which all store to the same locals, and return the result."""
     form, types = _measure(t, active, function)
     active.results = tuple(LocalSlot(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
     # The scope around the body is one more frame, and `return` leaves this frame.
@@ -111,7 +111,7 @@ def _run_with_exits(t: Lowerer, active: FunctionScope, function: m.Function) -> 
 
 
 def _measure(t: Lowerer, active: FunctionScope, function: m.Function) -> tuple[tuple[ModelOperand, ...], list[Scalar]]:
-    """Return the form of the results and the common types of all returns.
+    """Return the result operands of a function and the common type of each result over all returns.
 
     The body is lowered once into a builder that is thrown away, because the types are known only after all returns are
     seen.

@@ -1,4 +1,4 @@
-"""Lower places that programs assign: scalar locals, elements of arrays, entries chosen by an index, trees of places."""
+"""Lower assignment targets of programs: locals, array elements, entries chosen by an index, and aggregates of these."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 
 @dataclass(frozen=True)
 class ArrayElementSlot:
-    """Represent an element of an array of scalars."""
+    """Represent an assignable element of an array of scalars."""
 
     array: str
     indices: tuple[Value, ...]
@@ -25,7 +25,7 @@ class ArrayElementSlot:
 
 @dataclass(frozen=True)
 class SelectedSlot:
-    """Represent the one of several places that an index selects at launch."""
+    """Represent an assignable entry of a local vector that an index selects at launch."""
 
     places: tuple[LocalSlot | LocalArraySlot, ...]
     index: Value
@@ -35,7 +35,7 @@ PlaceOperand = LocalSlot | LocalArraySlot | ArrayElementSlot | SelectedSlot | Te
 
 
 def lower_place(t: Lowerer, node: m.Expr) -> PlaceOperand:
-    """Return the place that an expression of the program means, and emit its indices."""
+    """Emit the indices of an assignment target, and return the place in the IR that it denotes."""
     if isinstance(node, m.Name):
         return t.find(node.name)  # type: ignore[no-any-return]
     if isinstance(node, m.Element):
@@ -62,7 +62,7 @@ def lower_place(t: Lowerer, node: m.Expr) -> PlaceOperand:
 
 
 def element(t: Lowerer, node: m.Element) -> PlaceOperand:
-    """Return the place of an element of a field or view.
+    """Emit the indices of an element of a field or view, and return its place in the IR.
 
     The indices of a field begin at its offset; those of a view are moved by the argument that holds its first element.
     """
@@ -88,7 +88,7 @@ def _moved(t: Lowerer, op: str, index: Value, by: Value) -> Value:
 
 
 def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ...]) -> StructOperand:
-    """Return an element of a field of structs, which has one place in the array of each member."""
+    """Return an element of a field of structs as a struct of places, one in the array of each member."""
     items: dict[str, PlaceOperand] = {}
     for p in kind.members:
         inner = f"{name}.{p.name}"
@@ -121,7 +121,7 @@ def extent_of(t: Lowerer, name: str, axis: int) -> Value:
 
 
 def axes_of(t: Lowerer, name: str) -> list[tuple[Value, Value]]:
-    """Return the first index and the end of each axis of a field or view."""
+    """Return for each axis of a field or view the values of its first index and its end."""
     if name in t.views:
         return [(t.builder.const(0, i32), extent_of(t, name, 0))]
     field = t.roots[name]
@@ -130,7 +130,7 @@ def axes_of(t: Lowerer, name: str) -> list[tuple[Value, Value]]:
 
 
 def _end(t: Lowerer, name: str, axis: int, first: int) -> Value:
-    """Return the end of an axis whose first index is `first`."""
+    """Return the value of the end of an axis, which is its extent plus its first index."""
     extent = extent_of(t, name, axis)
     return extent if first == 0 else t.builder.op("add", extent, t.builder.const(first, i32))
 
@@ -139,7 +139,7 @@ def _end(t: Lowerer, name: str, axis: int, first: int) -> Value:
 
 
 def positions(node: m.Swizzle | m.Slice, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the positions of the entries of a vector that letters or a slice mean."""
+    """Return the positions of the vector entries that swizzle letters or a slice select."""
     if isinstance(node, m.Slice):
         return tuple(range(shape[0])[node.begin : node.end : node.step])
     alphabet = next(s for s in SWIZZLES if node.letters[0] in s)
@@ -153,7 +153,7 @@ def pick_entries(base: TensorOperand, at: tuple[int, ...]) -> PlaceOperand | Mod
 
 
 def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) -> int | Value:
-    """Return the position of an entry in row-major order, as a number if all indices are numbers."""
+    """Return the row-major position of an entry: an int if all indices are literals, else a value."""
     found = [t.expr(i) for i in indices]
     # An index that is a number of the text selects the entry at once.
     if not any(isinstance(i, Value) for i in found):
@@ -169,12 +169,12 @@ def position(t: Lowerer, indices: tuple[m.Expr, ...], shape: tuple[int, ...]) ->
 
 
 def within(t: Lowerer, index: Value, extent: Value) -> Value:
-    """Emit an index that ends the launch unless it is from 0 to `extent` - 1. Return its value."""
+    """Emit a check that an index lies in 0 .. extent - 1, which traps otherwise. Return the index."""
     return t.builder.within(index, extent, f"index {INDEX} is outside 0 to {EXTENT}")
 
 
 def select_item(t: Lowerer, items: tuple[ModelOperand, ...], index: int | Value) -> ModelOperand:
-    """Return items[index], selected by branches if the index is known only at launch."""
+    """Return items[index]. If the index is known only at launch, emit branches that select the item."""
     if isinstance(index, int):
         return items[index]
     b = t.builder
@@ -229,7 +229,7 @@ def write(t: Lowerer, place: PlaceOperand, operand: ModelOperand) -> None:
 
 
 def _write_chosen(t: Lowerer, place: SelectedSlot, value: Value) -> None:
-    """Emit a write to the place that an index selects; an index outside writes nothing."""
+    """Emit a write to the entry that an index selects. An index out of range writes nothing."""
     b, array = t.builder, _whole_array(place)
     if array is not None:
         inside = _inside(t, place)
@@ -244,7 +244,7 @@ def _write_chosen(t: Lowerer, place: SelectedSlot, value: Value) -> None:
 
 
 def _whole_array(place: SelectedSlot) -> LocalArraySlot | None:
-    """Return the first entry if the places are all entries of a local array in order, else None."""
+    """Return the first place if the selectable places are exactly the entries of one local array, else None."""
     first = place.places[0]
     if not isinstance(first, LocalArraySlot):
         return None
@@ -256,26 +256,26 @@ def _whole_array(place: SelectedSlot) -> LocalArraySlot | None:
 
 
 def _read_cell(t: Lowerer, first: LocalArraySlot, place: SelectedSlot) -> Value:
-    """Return the element of a local array, or its first element if the index is outside."""
+    """Emit a read of a local array at an index, or at 0 if the index is out of range. Return the value."""
     b = t.builder
     index = b.op("select", _inside(t, place), place.index, b.const(0, place.index.type))
     return b.get_element(first.var, index, first.dtype)
 
 
 def _inside(t: Lowerer, place: SelectedSlot) -> Value:
-    """Return the condition that the index of a selected place is at least 0 and less than the number of places."""
+    """Emit the condition that the index of a selected entry is in range. Return the condition."""
     b, index = t.builder, place.index
     low = b.op("cmp_ge", index, b.const(0, index.type))
     return b.op("logical_and", low, b.op("cmp_lt", index, b.const(len(place.places), index.type)))
 
 
 def in_array(place: PlaceOperand) -> bool:
-    """Return True if updates of a place are atomic, because it lies in an array."""
+    """Return True if a place lies in an array, so that updates of it must be atomic."""
     return isinstance(place.items[0] if isinstance(place, TensorOperand) else place, ArrayElementSlot)
 
 
 def update(t: Lowerer, op: str, place: PlaceOperand, operand: ModelOperand) -> ModelOperand:
-    """Emit an atomic on an element, in the element's type, and return the old value.
+    """Emit an atomic update of an array element or of a tensor of elements. Return the old value.
 
     A subtraction becomes an addition of the negated value.
 

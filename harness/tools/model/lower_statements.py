@@ -187,7 +187,7 @@ def _axis(t: Lowerer, begin: ModelOperand, end: ModelOperand) -> Axis:
 
 
 def _serial_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
-    """Emit a serial loop whose step only the launch knows."""
+    """Emit a serial loop over a range whose step is known only at launch."""
     count, index_of = lower_range(t, domain)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     with t.block(frames=1) as body:
@@ -197,7 +197,7 @@ def _serial_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
 
 
 def _parallel_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
-    """Add a task for a parallel loop whose step only the launch knows."""
+    """Add a task for a parallel loop over a range whose step is known only at launch."""
     count, index_of = lower_range(t, domain)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     t.flush()
@@ -240,7 +240,7 @@ def _parallel(t: Lowerer, s: m.For) -> None:
 
 
 def _named(s: m.For, indices: Sequence[Value]) -> dict[str, ModelOperand]:
-    """Return the meanings of a loop's index names; a single name for several axes is the vector of all indices."""
+    """Return the operands of a loop's index names; one name for several axes gets the vector of all indices."""
     if isinstance(s.domain, m.Grouped) or len(s.indices) < len(indices):
         return {s.indices[0]: TensorOperand((len(indices),), tuple(indices))}
     return dict(zip(s.indices, indices, strict=True))
@@ -256,7 +256,7 @@ def _task_body(t: Lowerer, s: m.For, indices: Mapping[str, ModelOperand]) -> n.B
 
 
 def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
-    """Add a task over k in 0 .. max(0, ceil((end - begin)/step)).
+    """Add a task for a parallel loop with a constant step, over trip numbers 0 .. ceil((end - begin)/step).
 
     The index begin + k·step is computed in 64 bits.
     """
@@ -280,7 +280,10 @@ def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
 
 
 def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
-    """Emit the body once for each number; each copy has a scope of its own if it may leave early."""
+    """Emit one copy of the body for each number of an unrolled range.
+
+    A copy has a scope of its own if it may leave early.
+    """
     numbers = range(domain.begin, domain.end, domain.step)
     # Without exits the copies need no scopes, and the index stays a number of the text.
     if not _exits(s.body):

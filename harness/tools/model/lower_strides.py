@@ -1,4 +1,4 @@
-"""Lower ranges whose step only the launch knows, as loops over the number k of the trip with index begin + k·step."""
+"""Lower ranges whose step is known only at launch, as loops over trip numbers k with the index begin + k·step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lower_range(t: Lowerer, domain: m.Range) -> tuple[Value, IndexOf]:
 
 
 def _count(t: Lowerer, begin: Value, end: Value, step: Value) -> Value:
-    """Return max(0, floor((end - begin + step - sgn(step))/step)), or 0 for a step of 0."""
+    """Emit max(0, ceil((end - begin)/step)), the number of trips of a range; it is 0 for a step of 0."""
     b = t.builder
     zero, one = b.const(0, i64), b.const(1, i64)
     # A step of 0 makes an empty loop; the division uses 1 in its place.

@@ -12,14 +12,14 @@ from .tensors import StructOperand, TensorOperand, leaves, with_leaves
 
 @EXPRESSIONS.row(m.Make)
 def _make(t: Lowerer, e: m.Make) -> ModelOperand:
-    """Evaluate all values first, then convert each to the type of its member."""
+    """Evaluate all values of a struct constructor, convert each to its member's type, and return the struct."""
     kind = t.program.struct(e.struct)
     values = [t.expr(v) for v in e.values]
     return StructOperand(kind.name, {p.name: _fitted(t, p, v) for p, v in zip(kind.members, values, strict=True)})
 
 
 def _fitted(t: Lowerer, member: m.Param, operand: ModelOperand) -> ModelOperand:
-    """Return an operand in the type and shape of a member; one number fills all entries of a vector."""
+    """Convert an operand to the type and shape of a struct member; a scalar fills all entries of a vector."""
     if member.struct:
         return operand
     if member.shape and not isinstance(operand, TensorOperand):

@@ -61,7 +61,7 @@ def _part(t: Lowerer, e: m.Part) -> ModelOperand:
 
 
 def _in_local_array(t: Lowerer, base: m.Expr) -> bool:
-    """Return True if an entry can be read where it stands, in a local array.
+    """Return True if the expression is a name of a local array, whose entries can be read by index.
 
     The entries of a vector of scalars are all read, and then one of them is chosen.
     """

@@ -1,4 +1,4 @@
-"""Lower a program to a kernel of stage `source` without the frontend, as a second opinion on its meaning.
+"""Lower a program to a kernel of stage `source` without the frontend, to check the kernel that the frontend makes.
 
 This module holds what all lowering functions share: names, frames and conversions. A number of the text stays a Python
 number until it meets a type. Short circuits and choices always become branches; the frontend may compute both sides
@@ -30,7 +30,7 @@ ModelOperand = Value | bool | int | float | tuple[Any, ...] | TensorOperand | St
 
 @dataclass(frozen=True)
 class LocalSlot:
-    """Represent a mutable scalar of the IR."""
+    """Represent a scalar local of the IR as a place that can be read and written."""
 
     var: str
     dtype: Scalar
@@ -38,7 +38,7 @@ class LocalSlot:
 
 @dataclass(frozen=True)
 class LocalArraySlot:
-    """Represent an element of a local array of the IR."""
+    """Represent an element of a local array of the IR as a place that can be read and written."""
 
     var: str
     dtype: Scalar
@@ -55,7 +55,7 @@ class LocalArraySlot:
 
 @dataclass(frozen=True)
 class LoopTargets:
-    """Describe the frames of the IR that `break` and `continue` of a loop go to.
+    """Represent the IR frames that `break` and `continue` in a loop leave.
 
     Attributes:
         break_to: Frame that `break` leaves.
@@ -70,7 +70,7 @@ class LoopTargets:
 
 @dataclass
 class FunctionScope:
-    """Hold the names and loops of the kernel, or of a function while it is inlined.
+    """Represent the names and loops that are in scope in the kernel, or in a function that is being inlined.
 
     Attributes:
         scopes: Meanings of names, outermost block first.
@@ -88,7 +88,7 @@ class FunctionScope:
 
 
 class Lowerer:
-    """Hold the state of one lowering: the open block, the meanings of names, and the depth of nested control.
+    """Represent the state of lowering one program: open block, bound names, and depth of nested control flow.
 
     If in_memory is True, vectors declared inside loops are local arrays instead of a scalar for each entry; long
     vectors are local arrays in any case. A local that is declared with zero gets no store, because a declaration
@@ -120,14 +120,14 @@ class Lowerer:
         return self.stack[-1]
 
     def find(self, name: str) -> Any:
-        """Return the meaning of a name at this point: a Local, a tensor of locals, an operand, or None."""
+        """Return the operand or place that a name is bound to at this point, or None."""
         for scope in reversed(self.active.scopes):
             if name in scope:
                 return scope[name]
         return None
 
     def bind(self, name: str, meaning: Any) -> None:
-        """Give a name a meaning until the end of the current block."""
+        """Bind a name to an operand or place until the end of the current block."""
         self.active.scopes[-1][name] = meaning
 
     def unique(self, name: str) -> str:
@@ -149,7 +149,7 @@ class Lowerer:
             self.bind(name, self._local(name, self.value(operand, dtype)))
 
     def _place(self, name: str, operand: ModelOperand) -> Any:
-        """Return new locals, or a new local array, that hold an operand."""
+        """Emit new locals, or a new local array, that are initialized with an operand. Return them."""
         if isinstance(operand, StructOperand):
             items = operand.items.items()
             return StructOperand(operand.struct, {part: self._place(f"{name}_{part}", item) for part, item in items})
@@ -177,7 +177,7 @@ class Lowerer:
 
     @contextmanager
     def block(self, frames: int = 0) -> Iterator[list[n.Stmt]]:
-        """Open a block of statements with names of its own.
+        """Open a block of statements with a scope of its own for names, and yield the list of its statements.
 
         Args:
             frames: Number of frames of the IR that the block adds.
@@ -194,11 +194,11 @@ class Lowerer:
             self.nesting -= 1
 
     def leave(self, frame: int) -> None:
-        """Emit a jump to the end of a frame."""
+        """Emit a jump that leaves all frames up to the given one."""
         self.builder.emit(n.Break(self.frames - frame + 1))
 
     def flush(self) -> None:
-        """Make a serial task of the statements that were emitted outside all loops."""
+        """Add a serial task for the statements emitted since the last task, if there are any."""
         body = self.builder.take()
         if body:
             self.tasks.append(Task(body))
@@ -206,7 +206,7 @@ class Lowerer:
     # -- operands -------------------------------------------------------------------------------------------
 
     def type_of(self, operand: ModelOperand) -> Scalar:
-        """Return the type of an operand; for a number of the text, the default type of its kind that can hold it.
+        """Return the type of an operand; for a literal, the default type of its kind that can represent it.
 
         Raises:
             TypeError: The operand is no scalar.
@@ -222,7 +222,7 @@ class Lowerer:
         raise TypeError(f"{operand!r} has no scalar type")
 
     def value(self, operand: ModelOperand, dtype: Scalar | None = None) -> Value:
-        """Return an operand as a value of a type; a number of the text takes the type directly."""
+        """Return an operand as an IR value of a type; a literal becomes a constant of this type."""
         dtype = dtype or self.type_of(operand)
         if isinstance(operand, Value):
             return self.builder.cast(operand, dtype)
@@ -234,11 +234,11 @@ class Lowerer:
         return made
 
     def truth(self, operand: ModelOperand) -> bool | Value:
-        """Return an operand as a condition, as a bool if it is a number of the text."""
+        """Return an operand as a condition: a bool for a literal, else a value of type u1."""
         return self.value(operand, u1) if isinstance(operand, Value) else bool(operand)
 
     def condition(self, operand: ModelOperand) -> Value:
-        """Return an operand as a value of type u1."""
+        """Return an operand as a condition in the form of an IR value of type u1."""
         return self.value(self.truth(operand), u1)
 
     def index(self, operand: ModelOperand) -> Value:
@@ -246,7 +246,7 @@ class Lowerer:
         return self.value(operand, index_type(self.type_of(operand)))
 
     def indices(self, nodes: tuple[m.Expr, ...]) -> tuple[Value, ...]:
-        """Return expressions as indices; an index vector counts as its entries."""
+        """Return index expressions as IR values; an index vector is replaced by its entries."""
         return tuple(self.index(leaf) for node in nodes for leaf in leaves(self.expr(node)))
 
     # -- dispatch -------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class Lowerer:
         return EXPRESSIONS[type(node)](self, node)
 
     def run(self, body: m.StmtBlock) -> None:
-        """Emit statements up to the first that leaves the block; nothing after it can run."""
+        """Emit the statements of a block up to the first `break`, `continue` or `return`."""
         for stmt in body:
             STATEMENTS[type(stmt)](self, stmt)
             if isinstance(stmt, (m.Break, m.Continue, m.Return)):
@@ -281,12 +281,12 @@ def index_type(dtype: Scalar) -> Scalar:
 
 
 def common_type(a: Scalar, b: Scalar) -> Scalar:
-    """Return the type of two alternatives of one value."""
+    """Return the type of an expression whose value is one of two operands of types a and b."""
     return u1 if a.is_bool and b.is_bool else promote(a, b)
 
 
 def _converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
-    """Return a number of the text as the constant of a type.
+    """Convert a literal to a constant of a type: a real becomes an integer by truncation and saturation.
 
     A real becomes an integer by rounding toward zero, saturates at the ends of the type's range, and NaN becomes 0.
     """

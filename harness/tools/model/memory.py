@@ -1,4 +1,4 @@
-"""This module implements the smallest fields and arrays that the frontend accepts, over NumPy memory."""
+"""This module implements fields and arrays over NumPy memory with only the attributes that the frontend needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .source import arrays_given, viewed_arrays
 
 
 class MemoryField:
-    """Implement the smallest field that the frontend accepts; plain Python can index it and loop over it too."""
+    """Represent a field over NumPy memory with only the attributes that the frontend and plain Python need."""
 
     is_stackgrad_field = True
 
@@ -49,7 +49,7 @@ class MemoryField:
 
 
 class MemoryMatrixField:
-    """Implement the smallest field of vectors or matrices that the frontend accepts."""
+    """Represent a field of vectors or matrices with only the attributes that the frontend needs."""
 
     is_stackgrad_matrix_field = True
     element_first = False
@@ -64,7 +64,7 @@ class MemoryMatrixField:
 
 
 class MemoryStructField:
-    """Implement the smallest field of structs that the frontend accepts."""
+    """Represent a field of structs with only the attributes that the frontend needs."""
 
     is_stackgrad_struct_field = True
 
@@ -118,7 +118,7 @@ def _type_of(member: m.Param) -> Scalar | MatrixType:
 
 
 def stand_ins(program: m.Program) -> dict[str, Any]:
-    """Return the objects that stand for array arguments and views while the kernel is traced.
+    """Return the stand-ins for array arguments and views, by name.
 
     Views of the same array share one stand-in of the array, as at a call.
     """

@@ -76,7 +76,7 @@ class Box(Domain):
 
 @enter
 class Over(Domain):
-    """Represent the domain of `for i, j in x`.
+    """Represent the loop domain of `for i, j in x`: all indices of the field x.
 
     With a single name for several axes, `for I in x`, the name I means the vector of indices.
     """
@@ -201,7 +201,7 @@ StmtBlock = tuple[Stmt, ...]
 
 @dataclass(frozen=True)
 class Param:
-    """Represent a parameter of a function, an argument of the kernel or a member of a struct.
+    """Represent the name and type of a function parameter, a kernel argument or a struct member.
 
     Attributes:
         dtype: Scalar type; None for a parameter that takes the type of its argument, or for a struct.
@@ -216,7 +216,7 @@ class Param:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Return the names that the numbers of the argument have at a launch."""
+        """Return the names of the scalars that the argument consists of: `v.0`, `v.1` and so on for a vector."""
         return tuple(f"{self.name}.{k}" for k in range(self.shape[0])) if self.shape else (self.name,)
 
 
@@ -239,7 +239,7 @@ class StructType:
 
 @dataclass(frozen=True)
 class Function:
-    """Represent a `@func`.
+    """Represent a function of the program, which is decorated with `@func`.
 
     Attributes:
         result: Scalar type in the annotation of the result, or None.
@@ -279,7 +279,7 @@ class View:
 
 @dataclass(frozen=True)
 class Field:
-    """Represent an array of zero to two axes.
+    """Represent an array of a program, with zero to two axes: a field, an array argument, or a struct member.
 
     Attributes:
         name: Its name; `P.mass` for the member `mass` of a field P of structs.
@@ -302,17 +302,17 @@ class Field:
 
     @property
     def owner(self) -> str:
-        """Return the name that the kernel uses for the field, or for the field of structs that it belongs to."""
+        """Return the name of the field in the kernel; for a member of a field of structs, the name of that field."""
         return self.name.partition(".")[0]
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names by which the kernel may reach the array."""
+        """Return the names by which the kernel accesses the array: its own name, or those of its views."""
         return frozenset(v.name for v in self.views) if self.views else frozenset({self.owner})
 
     @property
     def storage(self) -> tuple[int, ...]:
-        """Return the shape of the field's numbers, with the axes of an element last."""
+        """Return the shape of the NumPy array that stores the field, with the axes of an element last."""
         return self.shape + self.element
 
 
@@ -323,7 +323,7 @@ RESULT = "$return.0"
 
 @dataclass(frozen=True)
 class Inputs:
-    """Hold the numbers of one launch by name, in row-major order.
+    """Hold the initial contents, scalar arguments and cotangents of one launch as flat tuples by name.
 
     Attributes:
         arrays: Initial content of all fields.
@@ -338,7 +338,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Program:
-    """Represent a kernel with everything that a run of it needs.
+    """Represent a complete program: a kernel, its struct types, fields, arguments and input values.
 
     Attributes:
         default_fp: Type of real literals.
@@ -374,7 +374,7 @@ class Program:
         return found
 
     def scalars(self) -> dict[str, bool | int | float]:
-        """Return the numbers of the launch by name.
+        """Return the scalar arguments of the launch by name, with offset and size of each view.
 
         A vector v has `v.0`, `v.1` and so on; a view v has `v.offset` and `v.size`.
         """

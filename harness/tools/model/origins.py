@@ -1,4 +1,4 @@
-"""Change the first indices of some fields of a program; no bit of the results changes.
+"""Change the first indices of some fields of a program, without any change of the results.
 
     x[i]                →    x[i + o]
     for i in x: f(i)    →    for i in x: f(i - o)
@@ -19,7 +19,7 @@ Offset = tuple[int, ...]
 
 
 def move_origins(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program:
-    """Return the program with new first indices of some fields.
+    """Return the program with other first indices of some fields, and with all accesses adapted to them.
 
     Args:
         program: The program to change.
@@ -33,7 +33,7 @@ def move_origins(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program
 
 
 def _stated(offset: Offset) -> Offset:
-    """Return an offset as a field states it, which is () for zeros."""
+    """Return an offset as fields store it, which is () if all its numbers are zero."""
     return offset if any(offset) else ()
 
 
@@ -48,7 +48,7 @@ def _changed(node: Any, by: Mapping[str, Offset]) -> Any:
 
 
 def _shifted(indices: tuple[m.Expr, ...], by: Offset) -> tuple[m.Expr, ...]:
-    """Return indices of the same element; a single index for several axes is a vector."""
+    """Return indices shifted by the given offset; a single index for several axes is shifted as a vector."""
     if len(indices) == len(by):
         return tuple(_sum(index, m.Number(k)) for index, k in zip(indices, by))
     return (_sum(indices[0], m.Vector(tuple(map(m.Number, by)))),)
@@ -73,7 +73,7 @@ def _simple(node: m.Binary) -> m.Expr:
 
 
 def _added(node: m.Binary) -> tuple[int, ...]:
-    """Return the whole numbers that a sum adds to its left operand, or () if it adds anything else."""
+    """Return the integers that a sum adds to its left operand, or () if its right operand is not constant."""
     items = node.right.items if isinstance(node.right, m.Vector) else (node.right,)
     if not all(isinstance(k, m.Number) and type(k.value) is int for k in items):
         return ()
@@ -82,7 +82,7 @@ def _added(node: m.Binary) -> tuple[int, ...]:
 
 
 def _loop(loop: m.For, by: Offset) -> m.For:
-    """Return a loop over a moved field whose body still sees the old indices."""
+    """Return a loop over a field with a shifted origin, whose body uses the unshifted indices."""
     # A single name for several axes is an index vector, so the shift is a vector too.
     one = len(loop.indices) < len(by) or isinstance(loop.domain, m.Grouped)
     shifts = (m.Vector(tuple(map(m.Number, by))),) if one and len(by) > 1 else tuple(map(m.Number, by))

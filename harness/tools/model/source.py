@@ -218,7 +218,7 @@ def _evaluate(w: Writer, s: m.Evaluate) -> Iterator[str]:
 
 
 def definitions(program: m.Program, dialect: str = "stackgrad") -> str:
-    """Return the text of the types, functions and kernel; the fields and the package are names from outside."""
+    """Return the Python text of the types, functions and kernel of a program, without its fields and imports."""
     w = Writer(program, DIALECTS[dialect])
     return "\n".join((*struct_types(w), *_definitions(w)))
 
@@ -239,12 +239,12 @@ def _definitions(w: Writer) -> Iterator[str]:
 
 
 def arrays_given(program: m.Program) -> tuple[m.Field, ...]:
-    """Return the arrays that are arguments of the kernel; they follow its numbers and precede its views."""
+    """Return the arrays that are arguments of the kernel, in the order of the parameters."""
     return tuple(f for f in program.fields if f.argument and not f.views)
 
 
 def viewed_arrays(program: m.Program) -> Iterator[tuple[m.Field, m.View]]:
-    """Return the views that are arguments of the kernel, each with its array."""
+    """Yield each view that is an argument of the kernel, with the array that it is a view of."""
     return ((f, v) for f in program.fields for v in f.views)
 
 
@@ -282,7 +282,7 @@ def render_source(program: m.Program, dialect: str = "stackgrad", start: bool = 
 
 
 def start_line(program: m.Program, dialect: str = "stackgrad") -> str:
-    """Return the line of a rendered file that starts the package.
+    """Return the line of a rendered script that initializes the package.
 
     Files with the same line may share a process that ran this line once, even if they differ in everything else.
     """

@@ -1,4 +1,4 @@
-"""This module adds structs to the program model: values made of members, and members of values, locals and elements.
+"""This module adds structs to the program model: struct constructors and accesses to members.
 
 The program states the types; a field of structs is one `Field` for each member (`Field.struct`).
 """
@@ -19,7 +19,7 @@ class Make(Expr):
 
 @enter
 class Member(Expr):
-    """Represent `s.mass`, `s.first.pos` and `x[i].pos`."""
+    """Represent an access to a struct member, such as `s.mass`, `s.first.pos` or `x[i].pos`."""
 
     base: Expr
     name: str

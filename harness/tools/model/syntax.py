@@ -1,4 +1,4 @@
-"""This module defines the kinds of nodes of the program model and the expressions of the user's language.
+"""This module defines the base classes of the program model's nodes, and the scalar expressions of the language.
 
 There is one class for each construct that a user can write. The IR is another language and appears nowhere in this
 module.
@@ -24,7 +24,7 @@ class Stmt:
 
 @dataclass(frozen=True)
 class Domain:
-    """Represent the set of indices that a `for` runs over."""
+    """Represent the indices that a `for` loop runs over; base class of all loop domains."""
 
 
 T = TypeVar("T", bound=Expr | Stmt | Domain)
@@ -35,7 +35,7 @@ DOMAINS: list[type[Domain]] = []
 
 @dataclass_transform(frozen_default=True)
 def enter(cls: type[T]) -> type[T]:
-    """Make a class of the model a frozen dataclass and add it to the list of its kind."""
+    """Make a node class a frozen dataclass and add it to the list EXPRESSIONS, STATEMENTS or DOMAINS."""
     made = dataclass(frozen=True)(cls)
     if issubclass(made, Expr):
         EXPRESSIONS.append(made)
@@ -51,7 +51,7 @@ def enter(cls: type[T]) -> type[T]:
 
 @enter
 class Number(Expr):
-    """Represent a number of the program text, which has no type until it meets one."""
+    """Represent a literal number, whose type depends on the other operand or on its use."""
 
     value: bool | int | float
 
@@ -123,7 +123,7 @@ class Choice(Expr):
 
 @enter
 class Call(Expr):
-    """Represent a call of a function of the language; at least one argument is not a number of the text.
+    """Represent a call of a built-in function of the language, with at least one argument that is no literal.
 
     Attributes:
         dtype: Second argument of `floor`, `ceil` and `round`, or None.
@@ -183,7 +183,7 @@ class AtomicCall(Expr):
 
 @enter
 class Invoke(Expr):
-    """Represent a call of a function of the program."""
+    """Represent a call of one of the program's own functions."""
 
     function: str
     args: tuple[Expr, ...] = ()

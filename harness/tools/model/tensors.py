@@ -1,4 +1,4 @@
-"""Represent vectors, matrices and structs during lowering, and apply functions to each of their parts.
+"""Represent vectors, matrices and structs during lowering, and apply functions to each of their scalars.
 
 Invariant: the entries of a tensor all have the same type, or all are numbers of the text.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TensorOperand:
-    """Represent a vector (n,) or matrix (n, m) in row-major order.
+    """Represent a vector of shape (n,) or matrix of shape (n, m) by the operands or places of its entries.
 
     The items are operands if it is a value, and places if it is memory.
     """
@@ -30,7 +30,7 @@ class TensorOperand:
 
 @dataclass(frozen=True)
 class StructOperand:
-    """Represent a struct, whose members may be tensors and structs.
+    """Represent a struct by the operands or places of its members, which may be tensors and structs.
 
     The items are operands if it is a value, and places if it is memory.
     """
@@ -40,7 +40,7 @@ class StructOperand:
 
 
 def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> TensorOperand:
-    """Return a tensor of operands that are all converted to one type."""
+    """Return a tensor of the given shape, with all entries converted to their common type."""
     if not any(isinstance(item, Value) for item in items):
         real = any(isinstance(item, float) for item in items)
         return TensorOperand(shape, tuple(float(item) if real else item for item in items))
@@ -50,7 +50,7 @@ def unify(t: Lowerer, shape: tuple[int, ...], items: Sequence[Any]) -> TensorOpe
 
 
 def map_entries(t: Lowerer, function: Callable[..., Any], *operands: Any) -> Any:
-    """Return a function of operands, applied entry by entry if at least one operand is a tensor."""
+    """Apply a function to operands, entry by entry if an operand is a tensor, and return the result."""
     tensors = [o for o in operands if isinstance(o, TensorOperand)]
     if not tensors:
         return function(*operands)
@@ -73,7 +73,7 @@ def leaves(operand: Any) -> tuple[Any, ...]:
 
 
 def with_leaves(operand: Any, values: Iterable[Any]) -> Any:
-    """Return an operand of the same form with other scalars."""
+    """Return a copy of an operand whose scalars are replaced by other values, in order."""
     return _rebuilt(operand, iter(values))
 
 

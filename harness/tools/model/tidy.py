@@ -57,7 +57,7 @@ def _named(fields: Iterable[m.Field], functions: Iterable[m.Function], bodies: I
 
 
 def _types(program: m.Program, named: set[str]) -> tuple[m.StructType, ...]:
-    """Return the named struct types and the types of their members."""
+    """Return the struct types of the given names and, recursively, the types of their members."""
     kept: list[m.StructType] = []
     # A type stands after those of its members, so in reverse order it comes before them.
     for kind in reversed(program.structs):
@@ -71,7 +71,7 @@ def _types(program: m.Program, named: set[str]) -> tuple[m.StructType, ...]:
 
 
 def without_views(program: m.Program, base: m.Field) -> m.Program:
-    """Return the program with a field of its own for each view of an array."""
+    """Return the program with a separate field in place of each view of the array `base`."""
     fields: list[m.Field] = []
     for f in program.fields:
         fields += [_own(base, v) for v in base.views] if f is base else [f]

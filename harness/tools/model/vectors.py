@@ -28,7 +28,7 @@ class Matrix(Expr):
 
 @enter
 class Comprehension(Expr):
-    """Represent a vector or a sum over a comprehension.
+    """Represent a comprehension that makes a vector or a sum of its items.
 
     Attributes:
         form: 'Vector' writes `Vector([item for name in range(count)])`, 'sum' writes `sum(item for name in
@@ -98,7 +98,7 @@ PlaceExpr = Name | Element | Part | Swizzle | Slice | Member
 
 
 def root(place: Expr) -> Expr:
-    """Return the name or element that a place is a part of."""
+    """Return the local or array element that an entry, slice or member expression accesses."""
     while isinstance(place, (Part, Swizzle, Slice, Member)):
         place = place.base
     return place

@@ -1,4 +1,4 @@
-"""Walk over programs: visit every node, visit statements with their enclosing statements, or change nodes."""
+"""Visit the nodes of a program, visit its statements with their enclosing statements, or replace nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def walk_program(program: m.Program) -> Iterator[m.Expr | m.Stmt | m.Domain]:
 
 
 def blocks(stmt: m.Stmt) -> tuple[m.StmtBlock, ...]:
-    """Return the blocks of a statement."""
+    """Return the nested blocks of a statement, such as the branches of an `if` or the body of a loop."""
     if isinstance(stmt, m.If):
         return stmt.then, stmt.orelse
     return (stmt.body,) if isinstance(stmt, (m.For, m.While)) else ()
@@ -51,7 +51,7 @@ def nested_statements(
 
 
 def map_nodes(node: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a node or tuple of nodes after `change` of everything in it, inner nodes before outer nodes.
+    """Return a node or tuple of nodes in which `change` was applied to every node, inner nodes first.
 
     Unchanged parts are the same objects as before.
 
@@ -71,19 +71,19 @@ def map_nodes(node: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def rebuilt_program(program: m.Program, change: Callable[[Any], Any]) -> m.Program:
-    """Return a program after `change` of every node of the functions and of the kernel."""
+    """Return a program in which `change` was applied to every node of its functions and its kernel."""
     kernel = program.kernel
     functions = tuple(replace(f, body=map_nodes(f.body, change)) for f in kernel.functions)
     return replace(program, kernel=replace(kernel, body=map_nodes(kernel.body, change), functions=functions))
 
 
 def fields_used(body: Any) -> set[str]:
-    """Return the names of the fields and views that a node or block reads, writes, measures or loops over."""
+    """Return the names of the fields and views that a node uses: elements, extents, or loops over the field."""
     return {n.field for n in walk(body) if isinstance(n, (m.Element, m.Extent, m.Over))}
 
 
 def locals_of(body: Any) -> set[str]:
-    """Return the names that a body makes: locals, and indices of loops and comprehensions."""
+    """Return the names that a block defines: locals, loop indices, and comprehension indices."""
     nodes = list(walk(body))
     found = {t.name for n in nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
     found |= {n.name for n in nodes if isinstance(n, (m.Declare, m.Walrus, m.Comprehension))}

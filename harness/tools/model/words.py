@@ -1,4 +1,4 @@
-"""This module lists the allowed words and numbers of stored programs, for every field of text of the model.
+"""This module lists the allowed strings and numbers in stored programs, for each text field of the program model.
 
 Names become Python text. Therefore a name is a plain identifier that has no meaning in Python, in the packages, or in
 the files that programs are rendered into. All other words come from the tables of the language.
@@ -34,12 +34,12 @@ _MESSAGE = "a printable line of at most 200 characters"
 
 
 def is_name(text: str) -> bool:
-    """Return True if a text is a legal name of a field, local or function of a program."""
+    """Return True if a text is a legal name of a field, local or function: an identifier that is not reserved."""
     return len(text) <= LONGEST_NAME and bool(_IDENTIFIER.fullmatch(text)) and text not in RESERVED
 
 
 def _is_path(text: str) -> bool:
-    """Return True if a text names a field, a member of a field, or an entry of a vector."""
+    """Return True if a text is a name, optionally with dots and members or entry numbers after it."""
     first, *rest = text.split(".")
     return len(text) <= 4 * LONGEST_NAME and is_name(first) and all(is_name(t) or _is_index(t) for t in rest)
 

@@ -56,11 +56,11 @@ class Writer:
         self.dialect = dialect
 
     def expr(self, node: m.Expr) -> str:
-        """Return the text of an expression that stands alone."""
+        """Return the text of an expression, without parentheses around it."""
         return TEXT[type(node)](self, node)
 
     def operand(self, node: m.Expr) -> str:
-        """Return the text of an expression inside another expression."""
+        """Return the text of an expression, in parentheses if it is not a name, call or similar."""
         text = self.expr(node)
         plain = isinstance(node, _ATOMS) or isinstance(node, m.Number) and not text.startswith("-")
         return text if plain else f"({text})"
@@ -85,7 +85,7 @@ class Writer:
         return f"{made}({', '.join(map(str, shape))}, {self.dtype(dtype)})"
 
     def block(self, body: m.StmtBlock) -> Iterator[str]:
-        """Yield indented lines; a block without statements becomes `pass`."""
+        """Yield the lines of a block with indentation, and `pass` for a block without statements."""
         for stmt in body or (m.Pass(),):
             for line in LINES[type(stmt)](self, stmt):
                 yield "    " + line

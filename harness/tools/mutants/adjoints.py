@@ -1,4 +1,4 @@
-"""This module contains mutants that handle adjoints wrongly: not zeroed, zeroed too often, added in a wrong way."""
+"""This module contains mutants with wrong adjoints: not zeroed, zeroed too often, or summed wrongly."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _keep_local_adjoint() -> Plant:
 
 
 def _adjoints_outlive_iterations(concerned: Callable[[str], bool] = lambda thing: True) -> Plant:
-    """Declare adjoint locals of loop bodies once, at the head of the task.
+    """Return a mutant that declares adjoint locals of loop bodies once per task, so that they are not zeroed.
 
     Args:
         concerned: selects adjoint locals by the name of the local or the number of the value.
@@ -105,7 +105,7 @@ def _overwrite_after_blocks() -> Plant:
 
 
 def _dirty_slots() -> Plant:
-    """Start a slot with an adjoint that recycled memory may hold, 0.5."""
+    """Return a mutant that starts the adjoint of a pushed adstack slot at 0.5 in place of 0."""
 
     def spoil(self: TaskReverser, task: Task) -> Task:
         dual = {s.stack: s.dtype for s in walk(task.body) if isinstance(s, n.StackAlloca) and s.adjoint}
@@ -144,7 +144,7 @@ def _zero_after_atomic_add() -> Plant:
 
 
 def _extreme_taken_by_all() -> Plant:
-    """Let every iteration that equals the final value read the adjoint and leave it for the next iteration."""
+    """Return a mutant that gives the adjoint of an extreme to every iteration whose value equals the result."""
 
     def change(right: Handler) -> Handler:
         def wrong(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:
@@ -178,7 +178,7 @@ def _round_adjoints() -> Plant:
 
 
 def _sum_in_half() -> Plant:
-    """Round sums of shares to half precision after each addition, if the value is in half precision."""
+    """Return a mutant that rounds the adjoint of a half-precision value to f16 after each addition."""
     right = TaskReverser.add
 
     def wrong(self: TaskReverser, value: Value, share: Value | None) -> None:

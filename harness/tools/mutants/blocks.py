@@ -1,4 +1,4 @@
-"""This module contains mutants of the cooperation of threads in a block on NVIDIA GPUs.
+"""This module contains mutants of code in which the threads of a CUDA block cooperate.
 
 They show on an emulated grid that has blocks and warps.
 """
@@ -18,7 +18,7 @@ BLOCKS = "cuda-emulated-blocks"
 
 
 def _barriers_left_out(helper: str, which: int) -> Plant:
-    """Leave out the barrier number `which` (1 or 2) of a helper."""
+    """Return a mutant that omits the first or the second barrier of a device function."""
     right, seen = warp._barrier, list[str]()
 
     def wrong(m: ModuleState, b: IRBuilder) -> None:

@@ -1,4 +1,4 @@
-"""This module contains mutants of the extents that machine code reads for an array."""
+"""This module contains mutants in which machine code reads wrong extents of an array."""
 
 from __future__ import annotations
 

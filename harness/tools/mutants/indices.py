@@ -1,4 +1,4 @@
-"""This module contains mutants of index checks: comparisons that let a bad index pass, and false proofs.
+"""This module contains mutants of index checks: wrong comparisons, and checks wrongly proved unnecessary.
 
 They lead to accesses outside of arrays. The fuzzer sees an error that is missing, a closed page that was touched (the
 process ends), or bytes in front of an array that have changed; see relations/out_of_bounds.py.

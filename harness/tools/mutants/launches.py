@@ -1,4 +1,4 @@
-"""This module contains mutants of launches: the places of adstacks, their sizes, and when sizes are computed anew."""
+"""This module contains mutants of launches: wrong offsets and sizes of adstacks, and sizes that are not updated."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _stay_in_loop() -> Plant:
 
 
 def _reverse_rest(r: TaskReverser, path: BlockPath, position: int) -> None:
-    """Reverse the statements before `position`, and mark them as done."""
+    """Emit the reverses of all statements before `position`, and mark these statements as reversed."""
     block = r.structure.blocks[path]
     for before in range(position - 1, -1, -1):
         if (path, before) in r.plan.reversed:
@@ -75,7 +75,7 @@ def _bounds_for_trips() -> Plant:
 
 
 def _changed_loop(kind: type[Stmt], edit: str) -> Plant:
-    """Move one end of the reversed loop by one iteration, or run it in the order of the forward loop."""
+    """Return a mutant in which the reversed loop has a wrong end, or runs in the order of the forward loop."""
 
     def change(right: Handler) -> Handler:
         def wrong(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
@@ -119,7 +119,7 @@ def _continue_leaves() -> Plant:
 
 
 def _conditions_fall_through() -> Plant:
-    """Ignore early exits among the statements that compute the condition of a `while`."""
+    """Return a mutant that ignores early exits in the statements that compute the condition of a `while`."""
     right = _ExitLowering._loop
 
     def straight(block: Block) -> Block:

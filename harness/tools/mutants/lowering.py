@@ -37,7 +37,7 @@ def _drop_store_before_loop() -> Plant:
 
 
 def _mark_nodes() -> Plant:
-    """Let marks of equal writes of reals and flags in several places reach only the parents of the last write."""
+    """Return a mutant of dead-code removal that, among equal writes, keeps only the branches around the last one."""
     right = NeededMarker.spread
 
     def wrong(self: NeededMarker, live_values: Iterable[Value]) -> None:

@@ -1,4 +1,4 @@
-"""This module contains mutants of memory: the state before the launch, contents of elements, temporaries, draws."""
+"""This module contains mutants of memory: wrong contents before the launch, wrong elements, temporaries and draws."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .planting import Mutant, Plant, patched, patched_handler
 
 
 def _earlier_tasks_left_out() -> Plant:
-    """Repeat nothing on a copy but the task itself; temporaries are still computed."""
+    """Return a mutant in which a grad task does not repeat earlier tasks on the copy of an array it reads."""
     right = grad_kernel.writes_any
 
     def wrong(task: Task, arrays: Collection[str]) -> bool:
@@ -40,7 +40,7 @@ def _earlier_tasks_left_out() -> Plant:
 
 
 def _present_read() -> Plant:
-    """Let the forward sweep of a grad task read the array itself in place of a copy."""
+    """Return a mutant in which the forward sweep reads an array itself in place of its earlier copy."""
     right = ForwardSweep._statement
 
     def wrong(self: ForwardSweep, stmt: Stmt, path: BlockPath, position: int) -> Iterator[Stmt]:
@@ -83,7 +83,7 @@ def _recomputed_at_risk() -> Plant:
 
 @contextmanager
 def _constant_old_values() -> Iterator[None]:
-    """Treat the old content that updates of private elements read as a constant."""
+    """Return a mutant without derivatives through the old values that updates of promoted elements read."""
     promoted, updated = _ElementPromoter._atomic, _UpdateReplacer._update
 
     def first(self: _ElementPromoter, stmt: n.Atomic) -> Block:
@@ -101,7 +101,7 @@ def _constant_old_values() -> Iterator[None]:
 
 
 def _detached(block: Block, stmt: n.Atomic, first_id: int) -> tuple[int, Block]:
-    """Return the update with a new old value; the value that other statements use is a copy without a derivative."""
+    """Return an update in which other statements use a copy of the old value that carries no derivative."""
     head, *rest = block
     old = Value(first_id, stmt.result.type)
     copy = n.BitCast(stmt.result, old, loc=stmt.loc)
@@ -122,7 +122,7 @@ def _zero_after_extreme() -> Plant:
 
 
 def _counted_on_old_content() -> Plant:
-    """Leave all stores to arrays out of the slice that counts adstacks, even if its control reads them."""
+    """Return a mutant whose counting kernel omits all stores to arrays, even those that its loops read."""
 
     def wrong(kernel: Kernel) -> Kernel:
         kept = frozenset({*counting_kernel.OUTPUTS} | {t.name for t in kernel.temps})
@@ -142,7 +142,7 @@ def _temporaries_constant() -> Plant:
 
 
 def _draws_of_grad_tasks() -> Plant:
-    """Remove the task number of draws, so that draws belong to the task of the gradient that contains them."""
+    """Return a mutant whose random draws in a grad kernel have the task number of the grad task."""
 
     def forgotten(block: Block) -> Block:
         return tuple(replace(s, task=None) if isinstance(s, n.Random) else map_blocks(s, forgotten) for s in block)

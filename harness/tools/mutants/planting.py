@@ -24,7 +24,7 @@ Plant = AbstractContextManager[Any]
 
 @dataclass(frozen=True)
 class Mutant:
-    """Represent a miscompilation that can be switched on.
+    """Represent a known compiler mistake that a test can plant.
 
     Attributes:
         name: the unique name.
@@ -47,7 +47,7 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Make the compiler wrong inside this context; nothing is read from the disk cache or written to it.
+        """Plant the mistake in the compiler inside this context, with the disk cache off.
 
         Executors and kernels made before may still be right.
         """
@@ -87,13 +87,13 @@ def patched_row(table: Table[Any, Any], key: object, row: object) -> Iterator[No
 
 
 def patched_handler(kind: type[Stmt], change: Callable[[Handler], Handler]) -> Plant:
-    """Replace the reverse of a statement class by a changed version of it."""
+    """Return a mutant that changes the function that reverses a statement class."""
     return patched_row(REVERSE, kind, change(REVERSE[kind]))
 
 
 @contextmanager
 def patched_rule(op: str, position: int, rule: DerivativeRule) -> Iterator[None]:
-    """Replace the derivative with respect to one operand inside this context.
+    """Replace an operation's derivative rule for one operand inside this context.
 
     The operands that rules read are cached, so the cache is cleared at both ends.
     """
@@ -107,13 +107,13 @@ def patched_rule(op: str, position: int, rule: DerivativeRule) -> Iterator[None]
 
 
 def rewritten_tasks(change: Callable[[TaskReverser, Task], Task]) -> Plant:
-    """Change grad tasks after they are built, before any pass sees them."""
+    """Return a mutant that changes each grad task right after it is built, before any pass runs."""
     build = TaskReverser.build
     return patched(TaskReverser, "build", lambda self: change(self, build(self)))
 
 
 def last_statement(reverser: TaskReverser, change: Callable[[Any], Stmt | None]) -> None:
-    """Change the statement that was emitted last; if `change` returns None, remove it."""
+    """Replace the last emitted statement by the result of `change`, or remove it if the result is None."""
     block = reverser.b._open[-1]
     made = change(block.pop())
     if made is not None:

@@ -57,7 +57,7 @@ def _reread_conditions() -> Plant:
 
 
 def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
-    """Return the condition computed again from variables that hold its operands; the known value if there are none."""
+    """Return a condition computed again from the current values of its operands' locals, if there are any."""
     test = r.structure.made.get(cond)
     if not isinstance(test, n.Op):
         return known
@@ -91,7 +91,7 @@ def _slopes_shared() -> Plant:
 
 
 def _edited(change: Callable[[Block], Block]) -> Plant:
-    """Change every block of grad tasks, inner blocks first."""
+    """Return a mutant that applies `change` to every block of each grad task, inner blocks first."""
 
     def visit(block: Block) -> Block:
         return change(tuple(map_blocks(s, visit) for s in block))
@@ -140,7 +140,7 @@ def _push_in_first_arm() -> Plant:
 
 
 def _reread_elements() -> Plant:
-    """Compute every read of an array of the task again, whatever is stored to the array afterwards."""
+    """Return a mutant that repeats reads of local arrays in the reverse sweep, even if later stores change them."""
     right = LocalAccesses.__init__
 
     def wrong(self: LocalAccesses, structure: Structure) -> None:
@@ -151,7 +151,7 @@ def _reread_elements() -> Plant:
 
 
 def _arrays_outlive_iterations() -> Plant:
-    """Declare arrays once for the task, and recompute reads of arrays of a loop body from their present contents."""
+    """Return a mutant that declares local arrays once per task, so that contents of earlier trips remain."""
     right = LocalAccesses.__init__
 
     def wrong(self: LocalAccesses, structure: Structure) -> None:
@@ -176,7 +176,7 @@ def _arrays_outlive_iterations() -> Plant:
 
 
 def _restored_never_reversed() -> Plant:
-    """Omit the reverse of statements that only restore elements and are not active."""
+    """Return a mutant that omits the reverse of inactive stores, although they must restore array elements."""
     right = Requirements.__init__
 
     def wrong(self: Requirements, *args: Any) -> None:
@@ -186,7 +186,7 @@ def _restored_never_reversed() -> Plant:
 
 
 def _is_own_array(reverser: TaskReverser, stmt: Stmt) -> bool:
-    """Return True for a local array of the kernel, False for one that reverse mode made."""
+    """Return True if the statement declares a local array of the kernel itself, not one that reverse mode made."""
     return isinstance(stmt, n.LocalArray) and not stmt.var.startswith(f"{reverser.prefix}.")
 
 

@@ -1,4 +1,4 @@
-"""This module contains mutants of shaders and their launches: places of slots, order, atomics, reports of errors."""
+"""This module contains mutants of shaders: wrong addresses of slots, iteration order, atomics and error reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VULKAN = "vulkan"
 
 
 def _slots_of_one_row() -> Plant:
-    """Put the number of rows 1 into the argument block; the distance of slots follows from this number."""
+    """Return a mutant that passes the row count 1 in the argument block, so that adstack slots overlap."""
     right = stacks.plan
 
     def wrong(layout: BlockLayout, *args: Any) -> stacks.StackPlan:
@@ -50,7 +50,7 @@ def _empty_top_read() -> Plant:
 
 
 def _reports_by_all() -> Plant:
-    """Let all exchanges succeed in the function that enters errors; other functions keep correct exchanges."""
+    """Return a mutant in which all threads that fail write the error record, in place of the first one only."""
     right, exchange = emit.failer, access.compare_exchange
 
     def won(b: ArithmeticWriter, address: ir.LLVMValue, expected: ir.LLVMValue, *args: Any) -> Any:

@@ -29,7 +29,7 @@ def _constant_store_keeps() -> Plant:
 
 
 def _emitted_alone(kind: type[Stmt], where: Callable[[TangentSweep, Any], bool] = lambda s, stmt: True) -> Plant:
-    """Emit a statement without the statement for its tangent."""
+    """Return a mutant that emits a statement class without the statement for its tangent."""
 
     def change(right: Handler) -> Handler:
         return lambda s, stmt: s.b.emit(stmt) if where(s, stmt) else right(s, stmt)
@@ -38,7 +38,7 @@ def _emitted_alone(kind: type[Stmt], where: Callable[[TangentSweep, Any], bool] 
 
 
 def _loser_moves() -> Plant:
-    """Exchange the tangents of the operands of min and max."""
+    """Return a mutant that exchanges the tangents of the operands of min and max."""
     right = TangentSweep.along
 
     def wrong(self: TangentSweep, op: str, args: tuple[Value, ...], result: Value) -> Value | None:

@@ -1,4 +1,4 @@
-"""This module contains mutants of what a tape sees: launches of other threads, and copies taken for host writes."""
+"""This module contains mutants of tapes: recorded launches of other threads, and missing copies before host writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This package computes what adding an operation, a statement, a pass or a backend touches, from the tables themselves.
+"""This package lists which files and tables must change to add an operation, a statement, a pass or a backend.
 
 `tables` finds all tables and where they are; `steps` lists what no table holds; `insertion` and `scaffold` write rows
 of a new operation (`stackgrad new-op`); `page` makes docs/recipes.md.

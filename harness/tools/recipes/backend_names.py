@@ -1,4 +1,4 @@
-"""Find the places that name a backend: strings in the code, imports of its packages, and lines of the configuration.
+"""Find the code that names a backend: strings, imports of backend packages, and lines of configuration files.
 
 The reference and the CPU are left out as names, because they are also the default and the judge everywhere.
 """
@@ -21,19 +21,19 @@ TOP = "(module)"
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the backends that are looked for."""
+    """Return the names of the backends that the search covers, without the CPU and the reference."""
     return tuple(name for name in registry.BACKENDS if name not in ORDINARY)
 
 
 def own_folders(name: str) -> tuple[str, ...]:
-    """Return the folders that belong to a backend, which may name it."""
+    """Return the folders of a backend, in which its name is expected and not reported."""
     module = registry.BACKENDS[name].module
     package = module.rpartition(".")[0].partition(".")[2].replace(".", "/")
     return (f"{package}/", f"tests/{name}/")
 
 
 def _files() -> Iterator[Path]:
-    """Yield the Python files of the checkout."""
+    """Yield the paths of the Python files of the checkout that are searched."""
     for folder in FOLDERS:
         for path in sorted((root() / folder).rglob("*.py")):
             if "/tests/findings/" not in path.as_posix():
@@ -42,7 +42,7 @@ def _files() -> Iterator[Path]:
 
 @cache
 def places() -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the backends that each place names, by the path of the file and the name at its top."""
+    """Return {file path: {top-level name in the file: backends that its code mentions}}."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for path in _files():
         text, relative = path.read_text(encoding="utf-8"), path.relative_to(root()).as_posix()
@@ -57,12 +57,12 @@ def places() -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def _in_configuration(text: str, name: str) -> bool:
-    """Return True if a configuration names a backend, as a word or as the end of a package's name."""
+    """Return True if a configuration file mentions a backend, as a quoted word or at the end of a package name."""
     return f'"{name}"' in text or f".{name}" in text
 
 
 def _named(text: str, wanted: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the backends that each name at the top of a module mentions."""
+    """Return the backends that the code of each top-level name in a module mentions."""
     found: dict[str, set[str]] = {}
     for node in ast.parse(text).body:
         mentioned = {name for inner in ast.walk(node) for name in wanted if _mentions(inner, name)}

@@ -1,4 +1,4 @@
-"""Insert entries into the source text of tables.
+"""Insert entries into tables in the source text of Python modules.
 
 A row goes behind the row of a similar operation, because tables keep similar operations together. Tables are written as
 `TABLE.update({...})` with a row on each line, or as `TABLE["name"] = ...`; a row that stands elsewhere (behind a
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 
 class NoPlace(Exception):
-    """Signal that a text has no place for an entry."""
+    """Report that a source text contains no position at which the entry can be inserted."""
 
 
 @dataclass(frozen=True)
 class Insertion:
-    """Represent lines that are to be inserted into a text.
+    """Represent lines to be inserted into a text, and the line after which they belong.
 
     Attributes:
         after: number of the line behind which they go.
@@ -34,14 +34,14 @@ class Insertion:
         return self.after + 1
 
     def apply(self, text: str) -> str:
-        """Return the text with the lines in it."""
+        """Return the text with the lines inserted."""
         lines = text.splitlines(keepends=True)
         new = [f"{line}\n" for line in self.lines]
         return "".join([*lines[: self.after], *new, *lines[self.after :]])
 
 
 def row_of_table(text: str, table: str, like: str, key: str, row: str) -> Insertion:
-    """Return the insertion of an entry into a table.
+    """Return the insertion that adds an entry to a table in a source text, next to a similar entry.
 
     Args:
         text: source text of the module.
@@ -96,7 +96,7 @@ def _assigned(node: ast.stmt, table: str) -> str | None:
 
 
 def _adds(node: ast.stmt, table: str) -> bool:
-    """Return True if a statement of the module adds entries to a table."""
+    """Return True if a top-level statement adds entries to a table."""
     if isinstance(node, ast.FunctionDef):
         return any(ast.unparse(decorator).startswith(f"{table}.row(") for decorator in node.decorator_list)
     is_update = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_update(node.value.func, table)
@@ -117,7 +117,7 @@ def _assignment(node: ast.stmt, table: str, key: str, row: str) -> Insertion:
 
 
 def operation_row(text: str, like: str, key: str, edges: str) -> Insertion:
-    """Return the insertion of an entry of OPS: a copy of another entry with a new name and new edge cases.
+    """Return the insertion of an entry into OPS: a copy of another entry with new name and edge-case text.
 
     Args:
         text: source text of the module of OPS.
@@ -136,7 +136,7 @@ def operation_row(text: str, like: str, key: str, edges: str) -> Insertion:
 
 
 def _copied_row(text: str, row: ast.Call, changes: dict[int, str]) -> Insertion:
-    """Return the insertion of a copy of an entry in which some arguments are other texts."""
+    """Return the insertion of a copy of a table entry in which some arguments are replaced."""
     arguments = [ast.get_source_segment(text, argument) or "" for argument in row.args]
     for position, value in changes.items():
         arguments[position] = f'"{value}"'

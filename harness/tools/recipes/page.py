@@ -1,4 +1,4 @@
-"""Make docs/recipes.md: `python -m stackgrad.harness.tools.recipes`. A test fails while the page is another one."""
+"""Write docs/recipes.md by `python -m stackgrad.harness.tools.recipes`; a test fails if the page is outdated."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ Every `.kir` test and every differential test runs on a backend where its `probe
 
 
 def path() -> Path:
-    """Return the file of the page."""
+    """Return the path of the file docs/recipes.md."""
     return root() / "docs" / "recipes.md"
 
 
 def text() -> str:
-    """Return the whole page."""
+    """Return the text of the page docs/recipes.md."""
     parts = [
         HEAD,
         OPERATION,
@@ -70,7 +70,7 @@ def text() -> str:
 
 
 def _tables(kind: str) -> Iterator[str]:
-    """Yield the lines on the tables: those in which an entry is needed, then those in which it may be missing."""
+    """Yield the Markdown lines about tables: tables that need an entry first, then tables in which it is optional."""
     tables = of_kind(kind)
     yield from _rows("table", "a row says", "keys", (t for t in tables if not t.optional), _keys)
     yield f"A row may be missing in these; what holds then stands beside it. The {kind} is right without them.\n"
@@ -78,7 +78,7 @@ def _tables(kind: str) -> Iterator[str]:
 
 
 def _rows(first: str, second: str, third: str, tables: Iterable[Table[Any, Any]], note: Any) -> Iterator[str]:
-    """Yield a table of tables."""
+    """Yield the lines of a Markdown table with one row for each table of the compiler."""
     yield f"| {first} | {second} | {third} |"
     yield "| --- | --- | --- |"
     for table in tables:
@@ -88,20 +88,20 @@ def _rows(first: str, second: str, third: str, tables: Iterable[Table[Any, Any]]
 
 
 def _keys(table: Table[Any, Any]) -> str:
-    """Return which keys a table has, and if the entries of some of them are derived."""
+    """Return a note on the keys that a table covers, and on entries that it derives automatically."""
     follow = any(table.derived(key) for key in table.keys)
     return f"{coverage(table) or 'all'}{'; some rows follow by themselves' if follow else ''}"
 
 
 def _steps(steps: Iterable[Step]) -> Iterator[str]:
-    """Yield a list of steps."""
+    """Yield the lines of a Markdown list of steps."""
     for step in steps:
         yield f"* {step.link()}: {step.about.format(name='NAME')}"
     yield ""
 
 
 def _pipelines() -> Iterator[str]:
-    """Yield the pipelines of the driver with their passes; a new pass gets one line in one of them."""
+    """Yield the lines of a Markdown table of the driver's pipelines and their passes."""
     yield "Then one line in one of the pipelines of the driver; an order is decided nowhere else:\n"
     yield "| pipeline | passes |"
     yield "| --- | --- |"
@@ -113,7 +113,7 @@ def _pipelines() -> Iterator[str]:
 
 
 def _backends() -> Iterator[str]:
-    """Yield the places that name a backend, apart from its own folders: first the project, then its tests."""
+    """Yield Markdown tables of the code that names a backend outside of its folders: project first, then tests."""
     for title, are_tests in (("Places that name a backend today", False), ("Tests that name one", True)):
         yield f"{title} ({', '.join(names())}), apart from its own folders:\n"
         yield "| file | where | names |"

@@ -1,4 +1,4 @@
-"""Write what a new operation needs: an entry in each table that fails until somebody writes it, and a file of tests.
+"""Write a scaffold for a new operation: table entries that fail until they are filled in, and a test file.
 
 Every row is valid Python, so that the package can be imported and the tests name one missing row after the other.
 """
@@ -29,7 +29,7 @@ class ScaffoldError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """Represent one place that the scaffold writes.
+    """Represent one file change that the scaffold makes.
 
     Attributes:
         path: file, from the root of the checkout.
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """Represent all that a new operation needs.
+    """Represent all changes that a new operation needs: those by the scaffold, and those by its author.
 
     Attributes:
         changes: places that the scaffold writes.
@@ -62,7 +62,7 @@ class Plan:
 
 
 def plan(name: str, arity: int | None = None, like: str = "") -> Plan:
-    """Return what a new operation needs.
+    """Return the changes that a new operation needs.
 
     Args:
         name: name of the operation in IR text.
@@ -86,13 +86,13 @@ def plan(name: str, arity: int | None = None, like: str = "") -> Plan:
 
 
 def write(made: Plan) -> None:
-    """Write the changes of a plan into the checkout."""
+    """Write the changed files of a plan into the checkout."""
     for change in made.changes:
         (root() / change.path).write_text(change.text, encoding="utf-8")
 
 
 def report(made: Plan, name: str) -> str:
-    """Return what is left to do, place by place, with file and line."""
+    """Return a text that lists the remaining edits for a new operation, with file and line."""
     lines = ["rows to write:"]
     lines += [f"  {change.path}:{change.line}: {change.title}: {change.about}" for change in made.changes]
     lines += ["rows that follow from others:"]
@@ -108,7 +108,7 @@ def report(made: Plan, name: str) -> str:
 
 
 def _model(name: str, arity: int | None, like: str) -> OpInfo:
-    """Return the operation that the new one is like."""
+    """Return the existing operation that serves as the model of a new operation."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ScaffoldError(f"{name!r} is no name of an operation; cure: lower-case letters, digits and underscores")
     if name in OPS:
@@ -133,7 +133,7 @@ def _reason(table: Table[Any, Any], model: OpInfo, name: str) -> str:
 
 
 def _described(name: str, model: OpInfo, known: dict[Path, str]) -> Change:
-    """Return the entry for the new operation in OPS, as text."""
+    """Return the change that adds the entry of the new operation to OPS."""
     where = place(ops, "_ROWS")
     text = where.path.read_text(encoding="utf-8")
     edges = f"{UNWRITTEN} say in one sentence what happens in edge cases."
@@ -143,7 +143,7 @@ def _described(name: str, model: OpInfo, known: dict[Path, str]) -> Change:
 
 
 def _row(table: Table[Any, Any], name: str, model: OpInfo, known: dict[Path, str]) -> Change:
-    """Return the entry for the new operation in one table, as text."""
+    """Return the change that adds the entry of the new operation to one table."""
     where = place_of(table)
     text = known.get(where.path) or where.path.read_text(encoding="utf-8")
     row = table.blank.format(todo=f'{where.name}.unwritten("{name}")', arity=model.arity)
@@ -152,7 +152,7 @@ def _row(table: Table[Any, Any], name: str, model: OpInfo, known: dict[Path, str
 
 
 def _change(path: Path, insertion: Insertion, title: str, about: str, known: dict[Path, str]) -> Change:
-    """Return a change of a file, on top of the changes before it."""
+    """Return a file change that includes all earlier changes of the same file."""
     text = insertion.apply(known.get(path) or path.read_text(encoding="utf-8"))
     known[path] = text
     return Change(path.relative_to(root()).as_posix(), insertion.line, title, about, text)

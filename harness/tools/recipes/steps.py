@@ -25,7 +25,7 @@ UNWRITTEN = "UNWRITTEN:"
 
 @dataclass(frozen=True)
 class Step:
-    """Represent one edit to make.
+    """Represent one edit, in a given module or file, that its author has to make.
 
     Attributes:
         of: module or path (from the root) that holds the place; `{name}` in a path stands for the new thing.
@@ -38,11 +38,11 @@ class Step:
     about: str
 
     def path(self) -> str:
-        """Return the path of the file from the root of the checkout."""
+        """Return the path of the file to edit, relative to the root of the checkout."""
         return self.of if isinstance(self.of, str) else place(self.of, self.name).relative()
 
     def line(self) -> int:
-        """Return the line of the name, or 1 for a file as a whole.
+        """Return the line number of the name to edit, or 1 if the whole file is meant.
 
         Raises:
             LookupError: the file does not have the name.
@@ -59,11 +59,11 @@ class Step:
         raise LookupError(f"{self.of} does not have {self.name}")
 
     def where(self, name: str = "") -> str:
-        """Return path and line, for a terminal."""
+        """Return the text `path:line` of the edit, for output in a terminal."""
         return f"{self.path().format(name=name)}:{self.line()}"
 
     def link(self) -> str:
-        """Return path and name, for a page."""
+        """Return path and name of the edit as Markdown, for the page."""
         return f"`{self.path().format(name='NAME')}{':' + self.name if self.name else ''}`"
 
 

@@ -31,7 +31,7 @@ FEW = 12
 
 @dataclass(frozen=True)
 class Place:
-    """Represent a name at the top of a module.
+    """Represent the source location of a top-level name of a module.
 
     Attributes:
         module: name of the module.
@@ -88,7 +88,7 @@ def load() -> tuple[Table[Any, Any], ...]:
 
 
 def order(module: str) -> tuple[int, str]:
-    """Return a key that sorts modules as a kernel passes them: compiler, reference, backends, harness."""
+    """Return a key that sorts modules by part: compiler, reference, backends, harness."""
     parts = ("compiler", "reference", "backends", "harness")
     part = module.split(".")[1]
     return (parts.index(part) if part in parts else len(parts), module)
@@ -108,7 +108,7 @@ def of_kind(kind: str) -> list[Table[Any, Any]]:
 
 
 def coverage(table: Table[Any, Any]) -> str:
-    """Return which keys a partial table has, or an empty text if the table has all keys of its kind."""
+    """Return a note on which keys a partial table has, or an empty text if the table is complete."""
     every = list(OPS) if kind_of(table) == "operation" else list(STATEMENTS)
     keys = [getattr(key, "__name__", key) for key in table.keys]
     left_out = [key for key in every if key not in keys]
@@ -120,14 +120,14 @@ def coverage(table: Table[Any, Any]) -> str:
 
 
 def place_of(table: Table[Any, Any]) -> Place:
-    """Return the place of the variable that holds a table."""
+    """Return the source location of the variable that holds a table."""
     module = sys.modules[table.module]
     name = next(name for name, value in vars(module).items() if value is table)
     return place(module, name)
 
 
 def place(module: ModuleType, name: str) -> Place:
-    """Return the place of a name that a module binds at its top.
+    """Return the source location of a top-level name of a module.
 
     Raises:
         LookupError: the module does not bind the name.

@@ -1,4 +1,4 @@
-"""Write the text test of a new operation: a kernel, and cases that fail until somebody writes what they expect."""
+"""Write the text test of a new operation: a kernel, and cases that fail until the expected results are filled in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def kir_path(name: str) -> str:
 
 
 def kir_text(name: str, model: OpInfo) -> str:
-    """Return the text test of a new operation.
+    """Return the contents of the text test (.kir file) of a new operation.
 
     Args:
         name: name of the new operation.
@@ -42,7 +42,7 @@ def kir_text(name: str, model: OpInfo) -> str:
 
 
 def _types(model: OpInfo) -> list[Scalar]:
-    """Return the types over which the kernel is a template: all reals, else all that the operation takes."""
+    """Return the types for which the test kernel is instantiated: all reals, else integers, else all types."""
     taken = [t for t in SCALARS.values() if model.types((t,) * model.arity) is not None]
     return [t for t in taken if t.is_real] or [t for t in taken if t.is_int] or taken
 
@@ -71,23 +71,23 @@ def _kernel(name: str, arity: int, output: str, with_gradient: bool) -> str:
 
 
 def _number(dtype: Scalar, value: int) -> str:
-    """Return a number as text tests write it."""
+    """Return a number in the notation of text tests."""
     return f"{value}.0" if dtype.is_real else str(value % 2 if dtype.is_bool else value)
 
 
 def _arrays(model: OpInfo, dtype: Scalar) -> str:
-    """Return the operands of a case."""
+    """Return the text that gives each operand array of a test case one element."""
     given = (f"{array}=[{_number(dtype, 1 + k)}]" for k, array in enumerate(OPERANDS[: model.arity]))
     return ", ".join(given)
 
 
 def _wrong(dtype: Scalar) -> str:
-    """Return a result that is surely wrong: NaN for regular operands, or a number that no simple operation gives."""
+    """Return the text of a result that is surely wrong: NaN, or a number that no simple operation returns."""
     return "nan" if dtype.is_real else "0" if dtype.is_bool else "113"
 
 
 def _adjoints(model: OpInfo, dtype: Scalar) -> list[str]:
-    """Return a case with adjoints."""
+    """Return the lines of a test case with placeholder adjoints."""
     expected = ", ".join(f"{array}.grad=[nan]" for array in OPERANDS[: model.arity])
     return [
         f"// {UNWRITTEN} write the right adjoints in place of these, then add singular points.",

@@ -1,4 +1,4 @@
-"""Relations are checks on one executor alone: the results of two launches must satisfy an equation together.
+"""This package defines relations: equations that the results of two launches on one executor must satisfy.
 
 No relation knows a right result. Each changes a launch (seeds, loops, order, types, number of launches) in a way whose
 effect on the results is known. So relations can also show a mistake that every executor makes alike.

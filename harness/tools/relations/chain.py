@@ -1,4 +1,4 @@
-"""Launch kernels one after another, each on the state that the last one left, so that relations can compare chains.
+"""Launch kernels one after another on the same arrays, so that a relation can compare two such chains of launches.
 
 Invariant: no function of this module changes its arguments; all states are new arrays.
 """
@@ -28,7 +28,7 @@ DRAWS = Draws()
 
 @dataclass(frozen=True)
 class RelationExecutor:
-    """Represent an executor: a backend with its options."""
+    """Represent a backend with its compile options, on which relations are checked."""
 
     name: str
     backend: Backend
@@ -37,7 +37,7 @@ class RelationExecutor:
 
 @dataclass(frozen=True)
 class LaunchChain:
-    """Represent kernels that are launched one after another.
+    """Represent a chain of kernels that are launched one after another on the same arrays.
 
     Attributes:
         made: Lowerings of the kernels in the order of their launches.
@@ -61,7 +61,7 @@ class LaunchChain:
 
     @cached_property
     def states(self) -> tuple[Arrays, ...]:
-        """Return the state before each launch, and after the last launch.
+        """Return the arrays before each launch and after the last one, computed by the reference.
 
         Raises:
             Exception: Any trap that a launch raises.
@@ -73,7 +73,7 @@ class LaunchChain:
         return tuple(found)
 
     def refusal(self) -> Exception | None:
-        """Return the reason why these launches have no gradient, or None."""
+        """Return the error that refuses a gradient of these launches, or None if they can be differentiated."""
         for made, after in zip(self.made, self.states[1:]):
             refused = made.refusal or marking_refusal(made.lean, ReferenceBackend(fuel=FUEL), [after], self.scalars)
             if refused is not None:
@@ -100,14 +100,14 @@ class LaunchChain:
 
     @staticmethod
     def _primals(states: tuple[Arrays, ...], number: int, lean: Lowering) -> ArrayState:
-        """Return the state after a launch, and the part of the earlier state that the gradient reads."""
+        """Return the arrays after a launch, and the copies of arrays before the launch that the gradient reads."""
         return {**states[number + 1], **before_arrays(lean, states[number])}
 
     # -- bounds: distances from the exact result --------------------------------------------------------------
 
     @cached_property
     def bounds(self) -> tuple[BoundedResult, ...]:
-        """Return the state after each launch with its distance from the exact result."""
+        """Return the arrays after each launch with their error bounds."""
         found: list[BoundedResult] = []
         state: Arrays = self.initial
         errors: Arrays | None = None
@@ -117,7 +117,7 @@ class LaunchChain:
         return tuple(found)
 
     def gradient_bounds(self, seeds: Arrays) -> BoundedResult:
-        """Return the adjoints of the initial state with their errors, which include the errors of the states."""
+        """Return the adjoints of the initial arrays with error bounds, which include the bounds of all states."""
         adjoints, errors = seeds, dict[str, np.ndarray]()
         exact = {name: np.zeros(array.shape) for name, array in self.initial.items()}
         moves: tuple[Arrays, ...] = (exact, *(state.errors for state in self.bounds))

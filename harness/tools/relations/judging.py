@@ -27,20 +27,20 @@ _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "di
 
 @dataclass(frozen=True)
 class RelationQuestion:
-    """Represent one comparison by its direction, relation and executor."""
+    """Represent one check of a relation: the direction, the name of the relation, and the executor."""
 
     direction: str
     relation: str
     executor: str
 
     def answer(self, verdict: Verdict, reason: str = "") -> JudgedComparison:
-        """Return a verdict on this comparison."""
+        """Return this check with the given verdict."""
         return JudgedComparison(self.direction, self.relation, self.executor, verdict, reason)
 
     def compare(
         self, left: Outcome, right: Outcome, bounds: tuple[Bound, Bound], bits: bool = False
     ) -> JudgedComparison:
-        """Return the verdict on two outcomes.
+        """Compare the outcomes of the original and the changed launch, and return the verdict.
 
         Args:
             left: Outcome of the original launch.
@@ -62,7 +62,7 @@ class RelationQuestion:
         return self._bounded(left.arrays, right.arrays, *bounds)
 
     def _ended(self, outcome: Outcome) -> JudgedComparison:
-        """Return the verdict if one side has no result, since both sides must have results."""
+        """Return the verdict for a launch that ended with a trap, a refusal or no result."""
         if isinstance(outcome, TrapOutcome) and outcome.kind != OutOfFuel.__name__:
             return self.answer("disagree", f"ended with {outcome}")
         if isinstance(outcome, RefusedOutcome):
@@ -80,7 +80,7 @@ class RelationQuestion:
 
 
 def equal_with_nan(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
-    """Return True if two arrays are equal, where every NaN equals every other.
+    """Return True if two arrays are equal up to UNITS ulps, or bit by bit if `bits`; all NaNs count as equal.
 
     Args:
         a: An array.

@@ -18,7 +18,7 @@ class BlockCopier:
         self.taken = {s.var for s in walk_kernel(kernel) if isinstance(s, n.Local | n.LocalArray)}
 
     def copy(self, block: Block, known: dict[Value, Value]) -> Block:
-        """Return a copy of a block.
+        """Return a copy of a block, in which all values and locals that it defines are new.
 
         Args:
             block: The block to copy.
@@ -31,7 +31,7 @@ class BlockCopier:
         return rename_locals(_redefined(rename_block(block, known), known), names)
 
     def fresh(self, like: Value) -> Value:
-        """Return a new value of the same type."""
+        """Return an unused value of the same type as the given one."""
         self.next_id += 1
         return Value(self.next_id - 1, like.type)
 
@@ -44,7 +44,7 @@ class BlockCopier:
 
 
 def _redefined(block: Block, known: dict[Value, Value]) -> Block:
-    """Return the block with the values that it defines replaced."""
+    """Return the block with each value that it defines replaced according to the mapping `known`."""
 
     def change(stmt: Stmt) -> Stmt:
         stmt = map_blocks(stmt, lambda inner: _redefined(inner, known))

@@ -1,4 +1,4 @@
-"""Split a kernel of several tasks into two kernels; its gradient is that of the second kernel, then of the first.
+"""Check the relation that a kernel of several tasks, split into two kernels, keeps its values and gradient.
 
     kernel { A; B }    →    kernel { A }, kernel { B }
 
@@ -24,7 +24,7 @@ from .pairs import ChainPair
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on a kernel that is split into two.
+    """Yield the verdicts on a kernel against the two kernels that it is split into.
 
     Args:
         chain: A chain of the kernel.
@@ -44,7 +44,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
 
 def split(kernel: Kernel, draw: int) -> tuple[tuple[Kernel, Kernel], tuple[Temp, ...]] | None:
-    """Return two kernels for a kernel of stage tasks, and the temporaries that became arrays.
+    """Split a kernel after one of its tasks. Return both parts and the temporaries that became arrays.
 
     The result is None if there is only one task, or if the place of a task in its kernel has a meaning: for its random
     numbers, or for the tasks that a `return` skips.

@@ -1,4 +1,4 @@
-"""Split a serial loop over [b, e) into one over [b, m) and one over [m, e).
+"""Check the relation that a serial loop over [b, e), split into loops over [b, m) and [m, e), has the same results.
 
     for j in b .. e { B }    →    m = b + k; for j in b .. min(m, e) { B }; for j' in m .. e { B' }
 
@@ -25,7 +25,7 @@ FIRST = (1, 2, 1, 3)
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on a kernel with a split loop.
+    """Yield the verdicts on a kernel against the same kernel with one serial loop split.
 
     Args:
         chain: A chain of the kernel.
@@ -73,7 +73,7 @@ def split(kernel: Kernel, draw: int) -> Kernel | None:
 
 
 def _halves(loop: n.For, first: int, copies: BlockCopier) -> Block:
-    """Return the statements of both halves of a loop.
+    """Return the two loops that replace a split loop, with the statements that compute their bounds.
 
     Args:
         loop: The loop to split.

@@ -1,4 +1,4 @@
-"""Reverse the order of a parallel loop, whose iterations may run in any order.
+"""Check the relation that a kernel whose parallel loops run in reverse order gives the same results.
 
     parallel i in b .. e { B }    →    parallel i in b .. e { i' = b + (e - 1 - i); B with i' }
 
@@ -27,7 +27,7 @@ from .pairs import ChainPair
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on a kernel whose parallel loops run in another order.
+    """Yield the verdicts on a kernel against the same kernel with reversed parallel loops.
 
     Args:
         chain: A chain of the kernel.
@@ -46,7 +46,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
 
 def sees_order(kernel: Kernel) -> bool:
-    """Return True if an iteration may see which other iterations ran before it, by the old value of an atomic."""
+    """Return True if a result can depend on the order of iterations, through the old value of an atomic."""
     used = used_values(walk_kernel(kernel))
     atomics = (s for task in kernel.tasks if task.is_parallel for s in walk(task.body) if isinstance(s, n.Atomic))
     return any(s.result in used or s.op in ("exchange", "cas") for s in atomics)
@@ -64,7 +64,7 @@ HALVES = Order("halves", _halves)
 
 
 def reverse_order(kernel: Kernel) -> Kernel | None:
-    """Return the kernel with every parallel task from its last point to its first.
+    """Return the kernel with each parallel task run from its last index to its first, or None.
 
     The result is None if iterations draw random numbers, or a bound is read from memory.
     """
@@ -82,7 +82,7 @@ def reverse_order(kernel: Kernel) -> Kernel | None:
 
 
 def _mirrored(kernel: Kernel, task: Task, number: int) -> tuple[Task, int]:
-    """Return a reversed task and the next free number of a value."""
+    """Return a task in reversed order, and the next free value number."""
     copies = BlockCopier(kernel)
     copies.next_id = number
     known: dict[Value, Value] = {}

@@ -1,4 +1,4 @@
-"""Move an index out of bounds: every launch must end with OutOfBounds and leave the memory around arrays untouched.
+"""Check that a launch with an index moved out of bounds raises OutOfBounds and writes no memory outside arrays.
 
     load x[i]      →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
     within i, n    →    within i + n, n            a position within a local vector, or an index of a view
@@ -40,7 +40,7 @@ EXPECTED = OutOfBounds.__name__
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on a kernel with an index outside.
+    """Yield the verdicts on a kernel in which one index was moved out of bounds.
 
     Args:
         chain: A chain of the kernel.
@@ -65,7 +65,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
 
 def _unproved(kernel: Kernel) -> Lowering:
-    """Return the forward kernel with all index checks, so that the reference sees a wrong proof."""
+    """Return the forward kernel with all index checks kept, also those that the compiler proved unnecessary."""
     return Lowering(run_passes(kernel, [(name, apply) for name, apply in FORWARD if name != "drop_checks"]))
 
 
@@ -76,7 +76,7 @@ def _compare(
     chain: LaunchChain,
     on: RelationExecutor,
 ) -> Iterator[JudgedComparison]:
-    """Launch on the reference and on the executor, and yield the verdict on how they ended.
+    """Launch the changed kernel on the reference and on an executor. Yield the verdict on how both ended.
 
     `lowered` holds the kernel for the reference and the kernel for the executor.
     """
@@ -94,7 +94,7 @@ def _compare(
 
 
 def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict, str]:
-    """Return the verdict and its reason.
+    """Return the verdict on how a launch ended, and the reason for the verdict.
 
     Args:
         expected: Outcome of the reference.
@@ -123,7 +123,7 @@ def _launch(lowered: Lowering, memory: GuardedArrays, chain: LaunchChain, on: Re
 
 
 def strayed(kernel: Kernel, draw: int) -> Kernel | None:
-    """Return the kernel with one index of one access changed, or None if no index can be changed."""
+    """Return the kernel with one index moved out of bounds, or None if no index can be moved."""
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
     types = kernel.array_types()
     places = [
@@ -169,7 +169,7 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
 
 
 def _beyond(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
-    """Return index + extent."""
+    """Emit index + extent for one axis of an access, and return the value."""
     index = indices_of(stmt)[axis]
     if isinstance(stmt, n.Within):
         return b.op("add", index, b.cast(stmt.extent, index.type))
@@ -177,7 +177,7 @@ def _beyond(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
 
 
 def _moved(by: int) -> Callable[[Builder, IndexedStmt, int], Value]:
-    """Return a function that adds a number to the index."""
+    """Return a function that emits index + `by` for one axis of an access."""
 
     def way(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
         index = indices_of(stmt)[axis]
@@ -187,7 +187,7 @@ def _moved(by: int) -> Callable[[Builder, IndexedStmt, int], Value]:
 
 
 def _mirrored(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
-    """Return -1 - index."""
+    """Emit -1 - index for one axis of an access, and return the value."""
     index = indices_of(stmt)[axis]
     return b.op("sub", b.const(-1, index.type), index)
 

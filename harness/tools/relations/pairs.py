@@ -31,7 +31,7 @@ class ChainPair:
     def compare(
         self, on: RelationExecutor, forward: bool, there: RelationExecutor | None = None, bits: bool = False
     ) -> Iterator[JudgedComparison]:
-        """Yield the verdicts on values and gradients.
+        """Yield the verdicts on the gradients of both chains, and on their values if `forward`.
 
         Args:
             on: The executor of the original chain.

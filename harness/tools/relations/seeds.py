@@ -1,4 +1,4 @@
-"""Check that the adjoint is linear in its seed: grad(a s + b t) = a grad(s) + b grad(t), and grad(0) = 0.
+"""Check the relation that adjoints are linear in the seed: grad(a s + b t) = a grad(s) + b grad(t), and grad(0) = 0.
 
 The factors a and b are powers of two, and t holds small whole numbers. So the seeds are exact, and only roundings
 inside the gradient can differ.
@@ -23,7 +23,7 @@ A, B = 4.0, -0.5
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdict on linearity.
+    """Yield the verdict on the linearity of the gradient in its seed.
 
     Args:
         chain: A chain of the kernel.
@@ -60,7 +60,7 @@ def _other(name: str, seed: np.ndarray, draw: int) -> np.ndarray:
 
 
 def _sum(first: Arrays, second: Arrays) -> Arrays:
-    """Return A·first + B·second in double precision.
+    """Return A·first + B·second for each array in double precision, where A and B are constants.
 
     The factors are powers of two, so only the sum rounds.
     """

@@ -1,4 +1,4 @@
-"""This module lists the relations by name."""
+"""This module lists all relations in a table by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Widen the types of a kernel: reals then differ by the rounding of the narrow type, and integers do not differ.
+"""Check the relation that a kernel with wider types gives the same integers, and reals that differ by rounding only.
 
 Kernels whose integers overflow are not judged, nor are kernels that read the bits of widened values or draw these at
 random.
@@ -31,7 +31,7 @@ _KINDS = frozenset(kind.__name__ for kind in TRAPS)
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on a kernel of wider types.
+    """Yield the verdicts on a kernel against the same kernel with wider reals or wider integers.
 
     Args:
         chain: A chain of the kernel.
@@ -82,7 +82,7 @@ def _wide_integers(chain: LaunchChain) -> LaunchChain | None:
 
 
 def widen_integers(kernel: Kernel) -> Kernel | None:
-    """Return the kernel with every i32 as an i64.
+    """Return the kernel with every i32 widened to i64, or None if the kernel has no i32 or depends on its width.
 
     The result is None if the kernel has no i32, or could tell the difference without an overflow.
     """
@@ -137,7 +137,7 @@ def _statement(stmt: Stmt) -> Stmt:
 
 
 def fits(chain: LaunchChain) -> bool:
-    """Return True if every integer of a widened launch fits the narrow type."""
+    """Return True if every integer that a widened kernel computes fits i32."""
     kernel, least, most = chain.made[0].plain.kernel, -(2**31), 2**31 - 1
     made = trace_values(kernel, boxes(kernel, chain.initial, chain.scalars, DRAWS))
     memory = chain.of(made.kernel, initial={**chain.initial, **made.arrays}).states[-1]

@@ -1,4 +1,4 @@
-"""Strategies draw random programs, adstack kernels and kernels of one operation, from seeds or from Hypothesis.
+"""This package draws random programs, adstack kernels and single-operation kernels, from seeds or by Hypothesis.
 
 `sample`, `sample_adstacks` and `sample_single_op` need only Python's random generator. `programs`, `adstack_kernels`
 and `single_op_kernels` are Hypothesis strategies over the same generators.

@@ -28,7 +28,7 @@ ENDS = (None, None, None, OVERFLOW, EMPTY)
 
 
 class _DrawnStack:
-    """Track the depth of one adstack while its kernel is drawn.
+    """Represent an adstack of a kernel that is being drawn, with its current and its largest depth.
 
     `depth` is the current depth and `peak` the largest depth so far, both in the worst lane.
     """
@@ -38,13 +38,13 @@ class _DrawnStack:
         self.depth = self.peak = 0
 
     def grow(self, count: int) -> None:
-        """Count a number of pushes."""
+        """Add a number of pushes to the current depth, and update the largest depth."""
         self.depth += count
         self.peak = max(self.peak, self.depth)
 
 
 class _Generator:
-    """Draw the body of one lane, whose local `sum` shows every primal and adjoint that is read."""
+    """Draw the body of one lane of an adstack kernel; its local `sum` depends on every value that is read."""
 
     def __init__(self, draw: Chooser) -> None:
         self.draw = draw
@@ -58,7 +58,7 @@ class _Generator:
     # -- values ---------------------------------------------------------------------------------------------
 
     def value(self, dtype: Scalar) -> Value:
-        """Return a value that differs between lanes and iterations."""
+        """Emit an expression that differs between lanes and iterations. Return its value."""
         b = self.b
         index = self.draw.choice([self.lane, *self.indices])
         real = b.op("add", b.load("x", (self.lane,), f64), b.cast(index, f64))
@@ -68,14 +68,14 @@ class _Generator:
         return b.cast(real, dtype)
 
     def trips(self) -> tuple[Value, int]:
-        """Return a trip count and the largest number that it can be."""
+        """Return a trip count for a loop, and the largest value that this count can have."""
         if self.draw.boolean():
             return self.b.load("c", (self.lane,), i32), MOST_TRIPS
         count = self.draw.integer(0, 3)
         return self.b.const(count, i32), count
 
     def show(self, value: Value) -> None:
-        """Emit sum = 0.75 sum + value."""
+        """Emit sum = 0.75 sum + value, so that the value affects the output of the kernel."""
         b = self.b
         b.set("sum", b.op("add", b.op("mul", b.get("sum", f64), b.const(0.75, f64)), b.cast(value, f64)))
 
@@ -91,7 +91,7 @@ class _Generator:
         return stack
 
     def push(self, stack: _DrawnStack, value: Value | None = None) -> None:
-        """Emit a push of the given value, or of a drawn value."""
+        """Emit a push of the given value, or of a random value."""
         self.b.push(stack.name, value or self.value(stack.dtype))
 
     def read(self, stack: _DrawnStack) -> None:
@@ -102,7 +102,7 @@ class _Generator:
         self.show(self.b.top(stack.name, stack.dtype))
 
     def segments(self, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit one or two segments.
+        """Emit one or two random segments: groups of statements that push and pop the same number of values.
 
         Args:
             stacks: Adstacks that the segments may use.
@@ -116,7 +116,7 @@ class _Generator:
             self.draw.choice(kinds)(self.draw.choice(stacks), stacks, depth - 1)
 
     def pair(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit a push and its pop, perhaps with segments between them; arguments as in `_Generator.gate`."""
+        """Emit a push and the matching pop, perhaps with other segments between them."""
         self.push(stack)
         stack.grow(1)
         if depth > 0 and self.budget > 0:
@@ -126,7 +126,7 @@ class _Generator:
         stack.depth -= 1
 
     def loops(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit a loop that pushes, then the same loop backward that reads and pops."""
+        """Emit a loop that pushes, then a reversed loop of as many trips that reads and pops."""
         end, most = self.trips()
         begin = self.b.const(0, i32)
         # The worst lane makes the largest number of trips.
@@ -165,12 +165,12 @@ class _Generator:
         self.b.if_(condition, then)
 
     def repeat(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit segments in a loop in which every iteration leaves the adstacks as it found them."""
+        """Emit a loop with segments in its body, so that each trip leaves the adstacks unchanged."""
         end, _ = self.trips()
         self._loop(self.b.const(0, i32), end, lambda: self.segments(stacks, depth))
 
     def inner(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit an adstack that every iteration of a loop makes anew; values left on it do not survive the iteration."""
+        """Emit a loop whose body declares a new adstack in each trip, in some cases with values left on it."""
         end, _ = self.trips()
 
         def body() -> None:
@@ -184,7 +184,7 @@ class _Generator:
         self._loop(self.b.const(0, i32), end, body)
 
     def overflow(self, stacks: list[_DrawnStack]) -> None:
-        """Emit more pushes than there is room for, on one adstack or, by the parity of the lane, on one of two."""
+        """Emit pushes beyond the capacity of an adstack, or of one of two adstacks depending on the lane."""
         b, blocks = self.b, []
         for stack in stacks[:2]:
             with b.block() as pushes:
@@ -209,7 +209,7 @@ class _Generator:
             self.show(self.b.top(stack.name, stack.dtype))
 
     def body(self, end: str | None) -> tuple[n.Stmt, ...]:
-        """Return all statements of one lane."""
+        """Return the statements of one lane, which end with an overflow or underflow if `end` demands one."""
         b = self.b
         with b.block() as body:
             b.local("sum", f64)
@@ -226,7 +226,7 @@ class _Generator:
 
 
 def read_as_zero(kernel: Kernel) -> Kernel:
-    """Return a kernel of an underflow with the meaning that it has without checks.
+    """Return a kernel in which the read of an empty adstack is replaced by 0, its meaning without checks.
 
     The read of the empty adstack gives 0 and nothing else happens. This read is the last statement of the task on an
     adstack.
@@ -249,7 +249,7 @@ def _with_capacities(body: n.Block, capacities: dict[str, int]) -> n.Block:
 
 
 def draw_adstacks(draw: Chooser) -> RawCase:
-    """Return a kernel of stage adjoint over f64 x, f64 y and i32 c with one element per lane.
+    """Return a random adstack kernel with its arrays x, y and c, which have one element per lane.
 
     Most kernels are balanced.
     """

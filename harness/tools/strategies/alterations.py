@@ -1,4 +1,4 @@
-"""Rewrite a finished program in other forms: numbers in structs, arrays as views, other origins and names.
+"""Rewrite a drawn program in other forms: numbers in structs, arrays as views, other first indices and new names.
 
 Every alteration takes a program of `Kernels` and returns a program that is as valid. In this way every construct that a
 program may hold meets structs, views and offsets. Most programs stay as they are.
@@ -32,7 +32,7 @@ STRUCTS_OF_VECTORS = 0.2
 
 
 def alter_program(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
-    """Return the program, perhaps in another form.
+    """Return the program after some random rewritings, or unchanged.
 
     Args:
         draw: Source of the random choices.
@@ -57,7 +57,7 @@ def alter_program(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
 
 
 def with_offsets(draw: Chooser, program: m.Program) -> m.Program:
-    """Return the program with fields whose indices begin at another number than 0, which may be negative."""
+    """Return the program with random first indices for some fields, which may be negative."""
     found = {f.owner: f for f in program.fields if f.shape and not f.argument and not f.views}
     chosen = [f for f in found.values() if draw.boolean(0.6)]
     return move_origins(program, {f.owner: tuple(draw.integer(-3, 4) for _ in f.shape) for f in chosen})

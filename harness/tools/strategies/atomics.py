@@ -30,10 +30,10 @@ FIXED: Mapping[str, Callable[[m.Element], m.AtomicCall]] = {"exchange": _exchang
 
 
 class Atomics(Expressions):
-    """Draw atomics for their value."""
+    """Draw atomic calls whose returned old value is used in an expression."""
 
     def old_value(self, element: m.Element, dtype: Scalar) -> Expr:
-        """Return an atomic on a real element, used for its old value, which is kept at order one."""
+        """Return an atomic call on a real element as an expression, in some cases wrapped in a bounded function."""
         e, _ = self.bounded(self.real(1))
         kind = self.draw.choice(KINDS)
         # A product is drawn with factors away from 0.
@@ -44,11 +44,11 @@ class Atomics(Expressions):
         return self.bounded((old, dtype))[0] if self.draw.boolean() else old
 
     def _expected(self, element: m.Element) -> Expr:
-        """Return the expected value of a compare-and-swap: the current value, or a number that rarely equals it."""
+        """Return the expected operand of a compare-and-swap: the element's current value, or a random literal."""
         return element if self.draw.boolean(0.6) else self.literal()
 
     def old_integer(self, element: m.Element, new: Expr) -> m.AtomicCall:
-        """Return the old value of an integer element that is counted up or exchanged.
+        """Return an atomic call on an integer element, as an expression with the old value.
 
         A compare-and-swap exchanges the element if it is 1, or in any case.
         """

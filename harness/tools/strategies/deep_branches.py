@@ -1,4 +1,4 @@
-"""Put an update under deeply nested branches, or into a chain of `elif`, deeper than the tables of some drivers."""
+"""Put an update under deeply nested branches or into a long `elif` chain, to exceed limits of some drivers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Python's limit is 100 nested blocks, which includes the blocks around the branch
 
 
 def with_deep_branches(draw: Chooser, program: m.Program) -> m.Program:
-    """Return the program with one update of the kernel under many conditions on an index."""
+    """Return the program with one update of its kernel put under many conditions on a loop index."""
     found = list(_updates(program.kernel.body))
     if not found:
         return program
@@ -30,7 +30,7 @@ def with_deep_branches(draw: Chooser, program: m.Program) -> m.Program:
 
 
 def _updates(body: m.StmtBlock) -> Iterator[tuple[m.Augment, str]]:
-    """Yield updates of a local or element with the index of a loop around them, except updates in unrolled loops."""
+    """Yield each update inside a loop that is not unrolled, with the name of the innermost loop index."""
     for stmt, outer in nested_statements(body):
         loops = [loop for loop in outer if isinstance(loop, m.For)]
         indices = [name for loop in loops if isinstance(loop.domain, (m.Range, m.Box)) for name in loop.indices]
@@ -47,7 +47,7 @@ def _condition(op: str, index: str, divisor: int, remainder: int) -> m.Expr:
 
 
 def _nest(draw: Chooser, update: Stmt, index: str) -> Stmt:
-    """Return an update in nested branches whose conditions mostly all hold.
+    """Return a deep nest of branches around an update, whose conditions hold for most iterations.
 
     Half way out, the update may stand a second time, after the inner branches.
     """
@@ -62,7 +62,7 @@ def _nest(draw: Chooser, update: Stmt, index: str) -> Stmt:
 
 
 def _chain(draw: Chooser, update: Stmt, index: str) -> Stmt:
-    """Return a chain that holds the update in its last link, in its final alternative, and in one link between."""
+    """Return a long `elif` chain with the update in an early branch, in the last branch, and in `else`."""
     links, between = draw.choice(LINKS), draw.integer(0, 3)
     orelse: tuple[Stmt, ...] = (update,)
     for link in reversed(range(links)):

@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class Chooser(Protocol):
-    """Make random choices."""
+    """Make random choices for a generator of programs."""
 
     def integer(self, low: int, high: int) -> int:
-        """Return a number of the closed interval."""
+        """Return a random integer from low to high, both included."""
 
     def choice(self, items: Sequence[T]) -> T:
         """Return one of the items; an item that is listed twice is twice as likely."""
@@ -33,11 +33,11 @@ class RandomChooser:
         self._random = random.Random(seed).random
 
     def integer(self, low: int, high: int) -> int:
-        """Return a number of the closed interval, each with the same probability."""
+        """Return a random integer from low to high, both included, with equal probabilities."""
         return low + int(self._random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
-        """Return one of the items."""
+        """Return a random item, each with the same probability."""
         return items[int(self._random() * len(items))]
 
     def boolean(self, probability: float = 0.5) -> bool:
@@ -55,13 +55,13 @@ class HypothesisChooser:
         self._integers = strategies.integers
 
     def integer(self, low: int, high: int) -> int:
-        """Return a number of the closed interval, which shrinks to the lowest."""
+        """Return an integer from low to high, both included; Hypothesis shrinks it toward the lowest."""
         return low if low == high else int(self._draw(self._integers(low, high)))
 
     def choice(self, items: Sequence[T]) -> T:
-        """Return one of the items, which shrinks to the first."""
+        """Return one of the items; Hypothesis shrinks the choice toward the first item."""
         return items[self.integer(0, len(items) - 1)]
 
     def boolean(self, probability: float = 0.5) -> bool:
-        """Return True with about this probability, rounded to a hundredth; the result shrinks to False."""
+        """Return True with about this probability; Hypothesis shrinks the result toward False."""
         return self.integer(0, 99) >= 100 - round(100 * probability)

@@ -1,4 +1,4 @@
-"""Draw scalar expressions: reals of order one, integers with a known interval, and conditions.
+"""Draw random scalar expressions: reals of magnitude about one, integers with known intervals, and conditions.
 
 Each method names its productions in one flat list, simplest first, so that a program shrinks to leaves.
 """
@@ -35,7 +35,7 @@ class Expressions(GeneratorState):
         return self.draw.choice(self.productions())(depth - 1)
 
     def productions(self) -> list[Callable[[int], Typed]]:
-        """Return the methods that draw a real expression which is no leaf."""
+        """Return the methods that draw real expressions with operands, as opposed to names and literals."""
         return [
             self._sum,
             self._function,
@@ -54,7 +54,7 @@ class Expressions(GeneratorState):
         ]
 
     def leaf(self) -> Typed:
-        """Return a local, an element, an argument, or an integer converted to a real."""
+        """Return a random real operand and its type: a local, element, argument, or converted integer."""
         arrays = self.readable(real=True)
         kinds = ["local"] * 4 * bool(self.names.reals) + ["element"] * 3 * bool(arrays) + ["argument", "integer"]
         kind = self.draw.choice(kinds + ["index"] * 2 * bool(self.names.indices))
@@ -73,17 +73,17 @@ class Expressions(GeneratorState):
         return m.Cast(self.integer(1)[0], self.main, self.draw.choice(("type", "cast"))), self.main
 
     def argument(self, kind: str) -> Typed:
-        """Return a real argument of the kernel, which is declared at its first use."""
+        """Return the name and type of a real kernel argument, and declare the argument at its first use."""
         name = "alpha"
         self.arguments.setdefault(name, self.main)
         return m.Name(name), self.main
 
     def literal(self) -> Number:
-        """Return a real of the program text."""
+        """Return a random real literal."""
         return Number(self.draw.choice(LITERALS))
 
     def bounded(self, typed: Typed) -> Typed:
-        """Return a bounded function of an expression, so that the value is of order one."""
+        """Return sin, cos or tanh of an expression, so that the value stays in -1 .. 1."""
         return call(self.draw.choice(("sin", "tanh", "cos")), typed[0]), typed[1]
 
     def _sum(self, depth: int) -> Typed:
@@ -123,7 +123,7 @@ class Expressions(GeneratorState):
         return m.Binary("/", a, add(Number(2.5), call("sin", b))), promote(p, q)
 
     def _mixed(self, depth: int) -> Typed:
-        """Return an operation on a real and an integer."""
+        """Return a sum, difference or product of a random real and a random integer expression."""
         (a, p), (k, _) = self.real(depth), self.integer(1)
         return m.Binary(self.draw.choice("*+-"), *((a, k) if self.draw.boolean() else (k, a))), p
 
@@ -134,7 +134,7 @@ class Expressions(GeneratorState):
         return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
 
     def arguments_of(self, function: DrawnSignature) -> tuple[Expr, ...]:
-        """Return arguments for a call of a function."""
+        """Return random argument expressions for a call of a function of the program."""
         with self.only_reading():
             return tuple(self._argument_of(function, kind) for kind in function.params)
 
@@ -148,7 +148,7 @@ class Expressions(GeneratorState):
         return self.real(1)[0]
 
     def _rare(self, depth: int) -> Typed:
-        """Return a conversion between real types; in the wild profile perhaps bits.
+        """Return an expression of a rare kind: a type conversion, a random draw or a library function.
 
         A random number or a function of `mathematics` may stand in its place.
         """
@@ -168,7 +168,7 @@ class Expressions(GeneratorState):
         return m.Cast(a, dtype, self.draw.choice(("type", "cast"))), dtype
 
     def mathematics(self, typed: Typed) -> Typed:
-        """Return a function that is written in the language, or a value through which no derivative flows."""
+        """Return a call of a rare library function, such as `clamp`, `mix` or `stop_grad`, and its type."""
         a, p = typed
         kind = self.draw.choice(("clamp", "mix", "stop_grad", "fract", "smoothstep", "one", "zero", "stop_grad"))
         if kind == "clamp":
@@ -293,14 +293,14 @@ class Expressions(GeneratorState):
         return call(name, e, second), IntInterval(w.dtype, 0, w.high // 2)
 
     def trips(self, most: int = 4) -> Expr:
-        """Return a trip count of at most `most`; if it is a number of the text, it is not 0."""
+        """Return a random trip count of at most `most`, which is not 0 if it is a literal."""
         if self.draw.boolean(0.2):
             return Number(self.draw.integer(1, most))
         e, w = self.integer(0) if self.draw.boolean(0.4) else self.integer()
         return strip_cast(e if w.high <= most else self.within(e, w, most + 1))
 
     def within(self, e: Expr, w: IntInterval, extent: int) -> Expr:
-        """Return an integer expression brought into 0 .. extent - 1."""
+        """Return an integer expression that is mapped into 0 .. extent - 1 by `%` or `min`."""
         if w.high < extent:
             return e
         return self.draw.choice((m.Binary("%", e, Number(extent)), call("min", e, Number(extent - 1))))
@@ -308,13 +308,13 @@ class Expressions(GeneratorState):
     # -- places ---------------------------------------------------------------------------------------------
 
     def place(self, array: DrawnField) -> tuple[Expr, ...]:
-        """Return indices of an element of an array, which always lie inside."""
+        """Return random indices of an array element, which are always in bounds."""
         if self.group and array.axes == ("lane", "column")[: len(self.lane)] and self.draw.boolean(0.6):
             return (self._shifted() if self.n and self.draw.boolean(0.4) else m.Name(self.group),)
         return tuple(self._index(axis) for axis in array.axes)
 
     def _shifted(self) -> Expr:
-        """Return the index vector of a neighbor, which wraps around at the ends."""
+        """Return the index vector of a neighbor of this iteration's element, which wraps around at the ends."""
         extents = (self.n, self.extent("column"))[: len(self.lane)]
         offset = m.Vector(tuple(Number(self.draw.integer(0, 1)) for _ in extents))
         return m.Binary("%", add(m.Name(self.group), offset), m.Vector(tuple(map(Number, extents))))
@@ -347,7 +347,7 @@ class Expressions(GeneratorState):
     # -- conditions -----------------------------------------------------------------------------------------
 
     def condition(self, depth: int = 1) -> Expr:
-        """Return a boolean expression."""
+        """Return a random boolean expression."""
         productions: list[Callable[[int], Expr]] = [
             self._reals_compared,
             self._integers_compared,

@@ -13,7 +13,7 @@ Placed = tuple[m.Stmt, tuple[m.Stmt, ...]]
 
 
 class ProgramFacts:
-    """Hold the nodes, statements and contents of a program for predicates."""
+    """Represent a program by its nodes, statements and contents, as input for predicates."""
 
     def __init__(self, program: m.Program) -> None:
         self.program = program
@@ -24,14 +24,14 @@ class ProgramFacts:
 
     @property
     def placed(self) -> Iterator[Placed]:
-        """Yield every statement with the statements around it."""
+        """Yield every statement of the kernel and its functions with the statements that enclose it."""
         yield from self.kernel
         for function in self.functions:
             yield from function
 
     @cached_property
     def tasks(self) -> list[m.For]:
-        """Return the parallel loops, including those of functions that a kernel may call as procedures."""
+        """Return the parallel loops, including those in functions that return nothing and so may contain tasks."""
         found = [s for s, outer in self.kernel if not outer and isinstance(s, m.For) and _is_task(s)]
         for function, body in zip(self.program.kernel.functions, self.functions):
             if not any(isinstance(n, m.Return) for n in walk(function.body)):

@@ -1,4 +1,4 @@
-"""This module lists functions of one real with safe operands, and short forms of frequent nodes."""
+"""This module lists real functions with arguments in their domain, and short constructors of frequent nodes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ LITERALS = (0.5, 1.0, 0.25, 1.5, -0.5, 2.0, 0.1, -1.25)
 
 
 def call(name: str, *args: Expr) -> m.Call:
-    """Return a call of a function of the language."""
+    """Return the expression that calls the named function of the language."""
     return m.Call(name, args)
 
 
 def add(a: Expr, b: Expr) -> m.Binary:
-    """Return a + b."""
+    """Return the expression a + b."""
     return m.Binary("+", a, b)
 
 
 def mul(a: Expr, b: Expr) -> m.Binary:
-    """Return a * b."""
+    """Return the expression a * b."""
     return m.Binary("*", a, b)
 
 
 def strip_cast(e: Expr) -> Expr:
-    """Remove the cast around a literal number: a bound or an index decides the type of its literal."""
+    """Return an expression without the cast around a literal, which takes its type from its use as bound or index."""
     return e.arg if isinstance(e, m.Cast) and isinstance(e.arg, Number) else e
 
 

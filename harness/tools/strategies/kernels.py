@@ -29,14 +29,14 @@ INPUTS_OF_FUNCTIONS = frozenset({"w", "q", "v", "m", "W", "M"})
 
 
 class Kernels(Patterns):
-    """Draw programs."""
+    """Draw random programs with functions, tasks, serial code, fields and inputs."""
 
     def __init__(self, draw: Chooser, profile: str) -> None:
         super().__init__(draw, profile)
         self.result = draw.boolean(0.08)
 
     def program(self) -> m.Program:
-        """Return a whole program."""
+        """Return a random complete program."""
         few = (0, 1) if self.vectorial else (0, 0, 0, 0, 0, 1)
         for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
             self._new_function()
@@ -125,7 +125,7 @@ class Kernels(Patterns):
     # -- kernel level ---------------------------------------------------------------------------------------
 
     def _section(self) -> list[Stmt]:
-        """Return a task with the serial code before and after it."""
+        """Return random statements for one section of a kernel: a task with serial code around it."""
         self._open_serial()
         if self.draw.boolean(PATTERNS):
             return self.pattern()
@@ -146,7 +146,7 @@ class Kernels(Patterns):
         return body
 
     def _open_serial(self) -> None:
-        """Let serial code read inputs, and outputs of earlier tasks that no later task writes."""
+        """Allow the serial code that follows to read inputs, and some outputs that no later task will write."""
         for name in sorted(self.written - self.closed):
             if self.draw.boolean(0.4):
                 self.closed.add(name)
@@ -174,7 +174,7 @@ class Kernels(Patterns):
         return name, self.main, kind
 
     def _reduction_end(self, total: m.Name) -> list[Stmt]:
-        """Return statements that store or add a sum, or none if a later part of the kernel uses it."""
+        """Return statements that write a reduction's result to memory, or none if later code uses the result."""
         kind = self.draw.choice(("add", "store", "keep"))
         if "s" in self.closed or kind == "keep":
             return []
@@ -183,7 +183,7 @@ class Kernels(Patterns):
         return [m.Augment(target, "+", total) if kind == "add" else m.Assign((target,), (mul(total, total),))]
 
     def _procedure(self) -> list[Stmt]:
-        """Return a call of a function without results that holds a task.
+        """Return a call of a new function that has no result and contains a parallel loop.
 
         The call stands at the top of the kernel, where the loop of the function is parallel.
         """
@@ -219,13 +219,13 @@ class Kernels(Patterns):
         return m.For(tuple(indices), domain, tuple(body))
 
     def _close(self, body: list[Stmt]) -> None:
-        """Record the arrays that a task wrote; no later task may write an array of extremes."""
+        """Record which output arrays the given body writes, and forbid later writes of an array of extremes."""
         found = fields_used(tuple(body)) & {a.name for a in self.arrays.values() if a.output}
         self.written |= found
         self.closed |= found & {"e"}
 
     def _domain(self) -> tuple[m.Domain, dict[str, IntInterval]]:
-        """Return a domain over the lanes and its indices.
+        """Return a random domain of a parallel loop over the lanes, and its indices with their intervals.
 
         The domain is a field, a range up, down or by twos, or has columns as a second axis.
         """
@@ -272,14 +272,14 @@ class Kernels(Patterns):
         return body + self._output()
 
     def _gated(self, depth: int) -> list[Stmt]:
-        """Return a loop that only some lanes run."""
+        """Return a branch with a loop in it, so that only some lanes run the loop."""
         condition = self.condition()
         with self.block():
             loop = self.loop(depth)
         return [m.If(condition, tuple(loop))]
 
     def _reduce(self, total: m.Name, dtype: Scalar, kind: str) -> Stmt:
-        """Return the update of a reduction, whose kind is '+', '-', 'min' or 'max'."""
+        """Return a statement that combines a random value with a reduction by `kind`: '+', '-', 'min' or 'max'."""
         value, found = self.bounded(self.real())
         term = value if found == dtype else m.Cast(value, dtype)
         # The values lie on one side of zero, so that a wrong zero would win.
@@ -308,7 +308,7 @@ class Kernels(Patterns):
         return [m.Augment(element, "+", value) if self.draw.boolean(0.3) else m.Assign((element,), (value,))]
 
     def _vector_output(self) -> list[Stmt]:
-        """Return statements that write a vector to memory, as a vector or as a real made of it."""
+        """Return statements that write a local vector to memory, as a vector or combined to a real."""
         name = self.draw.choice(self.vectors_of((self.size,)))
         own = [a for a in map(self.arrays.__getitem__, sorted(self.access.own)) if a.element == (self.size,)]
         own = [a for a in own if self.own(a)]
@@ -344,7 +344,7 @@ class Kernels(Patterns):
         return m.Param(name, what if isinstance(what, Scalar) else what.dtype)
 
     def _field(self, array: DrawnField, given: set[str]) -> m.Field:
-        """Return the field of an array of the pool.
+        """Return the program's field for an array that the generator uses.
 
         Args:
             array: An array that the program uses.
@@ -356,7 +356,7 @@ class Kernels(Patterns):
         return m.Field(array.name, array.dtype, shape, grad, array.element, argument)
 
     def _content(self, field: m.Field, array: DrawnField) -> m.Content:
-        """Return numbers of the array's interval; the reals of a smooth program all differ."""
+        """Return random initial contents of a field; in the smooth profile all reals of the field differ."""
         made: list[Plain] = []
         if array.permutes:
             # A permutation of 0 .. n - 1 is drawn without replacement.

@@ -1,4 +1,4 @@
-"""Draw sections that use local arrays: ring buffers, histories, tables that are filled and read, scratch space.
+"""Draw sections that use local arrays: ring buffers, histories, lookup tables, scratch space.
 
     v = x[i]; h = Vector.zero(f64, 6)
     for j in range(c[i]):
@@ -34,7 +34,7 @@ INNER = 3
 
 @dataclass(frozen=True)
 class ScopedArray:
-    """Describe a local array in scope.
+    """Represent a local array in scope, with its size and the interval of its integers.
 
     Attributes:
         whole: Interval of integer contents; None for reals.
@@ -47,7 +47,7 @@ class ScopedArray:
     constant: bool = False
 
     def at(self, index: Expr) -> m.Part:
-        """Return an element of the array."""
+        """Return the expression that reads the array at an index."""
         return m.Part(m.Name(self.name), (index,))
 
 
@@ -55,7 +55,7 @@ Statement = Callable[[ScopedArray], list[Stmt]]
 
 
 class LocalArrays(Loops):
-    """Draw the statements of an iteration on its local arrays.
+    """Draw random statements that use local arrays.
 
     Attributes:
         held: The arrays in scope.
@@ -66,7 +66,7 @@ class LocalArrays(Loops):
     running: m.Name
 
     def history(self, start: Expr) -> tuple[list[Stmt], m.Name]:
-        """Return the statements of one lane, and the real local that holds their result."""
+        """Return random statements of one lane on local arrays, and the real local with their result."""
         kept, self.running = self.held, self.declare_real(self.main)
         self.fix(self.running.name)
         made: list[Stmt] = [m.Assign((self.running,), (start,))]
@@ -81,7 +81,7 @@ class LocalArrays(Loops):
     # -- arrays ---------------------------------------------------------------------------------------------
 
     def _new_array(self) -> list[Stmt]:
-        """Return the declaration of an array, which mostly holds zeros."""
+        """Return the declaration of a new local array, initialized mostly with zeros."""
         kind, size = self.draw.choice(KINDS), self.draw.choice(SIZES)
         dtype = i32 if kind == "whole" else self.main
         whole = IntInterval(i32, 0, self.draw.choice((size, 3)) - 1) if kind == "whole" else None
@@ -99,14 +99,14 @@ class LocalArrays(Loops):
         return self.literal() if kind == "coefficients" or self.draw.boolean(0.7) else self.real(0)[0]
 
     def _array(self, whole: bool = False) -> ScopedArray | None:
-        """Return an array in scope, the newest more often, or None if there is none of the kind."""
+        """Return a random local array of reals, or of integers if `whole`, or None if none is in scope."""
         found = [h for h in self.held if (h.whole is not None) is whole]
         return self.draw.choice((*found, *found[-1:])) if found else None
 
     # -- loops ----------------------------------------------------------------------------------------------
 
     def _main_loop(self) -> Stmt:
-        """Return the main loop of a section, at times inside a loop of its own."""
+        """Return the main loop of a section on local arrays, in some cases inside of another loop."""
         if self.draw.boolean(0.2):
             domain, indices = self._range()
             with self.block("serial", indices=indices):
@@ -115,7 +115,7 @@ class LocalArrays(Loops):
         return self._loop(self._domain_of_main, lambda: self._body(nested=False))
 
     def _as_while(self) -> list[Stmt]:
-        """Return the main loop of a section as a `while`."""
+        """Return the main loop of a section on local arrays as a `while` loop with a counter."""
         counter, most = self.declare_int(IntInterval(i32, 0, 3), "n"), self.draw.integer(2, 3)
         self.fix(counter.name)
         test: Expr = m.Compare(("<",), (counter, Number(most)))
@@ -146,7 +146,7 @@ class LocalArrays(Loops):
         return m.For(tuple(indices), chosen, tuple(made))
 
     def _body(self, nested: bool) -> list[Stmt]:
-        """Return the body of one iteration: perhaps scratch space, then a few statements, some of which hold loops."""
+        """Return a loop body with a few random statements on local arrays, in some cases with a new array."""
         kept = self.held
         made = self._scratch() if self.draw.boolean(0.55) else []
         if nested:
@@ -161,7 +161,7 @@ class LocalArrays(Loops):
         return made
 
     def _scratch(self) -> list[Stmt]:
-        """Return the declaration of an array that lives for one iteration.
+        """Return the declaration of a local array inside of a loop body, mostly with statements that use it.
 
         Mostly it is filled and read at once, so that its contents differ between iterations.
         """
@@ -172,7 +172,7 @@ class LocalArrays(Loops):
         return made
 
     def _over(self, held: ScopedArray) -> tuple[m.Domain, dict[str, IntInterval]]:
-        """Return a loop over elements of an array: up to a number, up or down, or up to an outer index."""
+        """Return a loop domain over indices of a local array, and its index with its interval."""
         name = self.fresh("j")
         # The first index is that of the parallel loop, which does not bound elements.
         outer = [k for k in self.names.indices[1:] if self.names.ints[k].high <= held.size]
@@ -184,7 +184,7 @@ class LocalArrays(Loops):
         return domain, {name: IntInterval(i32, 0, count - 1)}
 
     def _afterwards(self) -> Stmt:
-        """Return a loop that reads the array after the main loop, often in reverse order."""
+        """Return a loop after the main loop that reads a local array, often in reverse order."""
         held = self._array() or self.held[0]
         name = self.fresh("j")
         with self.block("serial", indices={name: IntInterval(i32, 0, held.size - 1)}):
@@ -199,7 +199,7 @@ class LocalArrays(Loops):
     # -- elements -------------------------------------------------------------------------------------------
 
     def _place(self, held: ScopedArray) -> Expr:
-        """Return an index inside the array: a loop index, perhaps moved or mirrored, a number, data, or an element."""
+        """Return a random index expression that is in bounds of a local array."""
         kinds = ("index", "index", "index", "shifted", "mirrored", "number", "data", "named", "named", "named")
         kind = self.draw.choice(kinds)
         names = self.names.indices[1:]
@@ -214,7 +214,7 @@ class LocalArrays(Loops):
         return Number(self.draw.integer(0, held.size - 1))
 
     def _moved(self, kind: str, index: Expr, whole: IntInterval, size: int) -> Expr:
-        """Return a loop index as an index of an array: inside, shifted around the ends, or counted from the end.
+        """Return an array index made of a loop index: kept in bounds, shifted cyclically, or counted from the end.
 
         Args:
             kind: 'index', 'shifted' or 'mirrored'.
@@ -235,7 +235,7 @@ class LocalArrays(Loops):
         return whole.at(index)
 
     def _input_at(self, whole: ScopedArray, index: Expr) -> Expr:
-        """Return the element of an input whose index is an integer of an array."""
+        """Return the element of an input array at an index that is read from a local array of integers."""
         assert whole.whole
         table = self.arrays["w"]
         if "w" not in self.access.readable:
@@ -243,7 +243,7 @@ class LocalArrays(Loops):
         return m.Element("w", (self.within(whole.at(index), whole.whole, self.extent(table.axes[0])),))
 
     def _operand(self) -> Expr:
-        """Return an element of an array, or of an input that an array indexes, or any real."""
+        """Return a random operand: an element of a local array, an input element at such an index, or a real."""
         kind = self.draw.choice(("element", "element", "element", "named", "named", "real"))
         if kind == "element" and (held := self._array()):
             return held.at(self._place(held))
@@ -254,7 +254,7 @@ class LocalArrays(Loops):
     # -- statements -----------------------------------------------------------------------------------------
 
     def _statement(self) -> list[Stmt]:
-        """Return one step of the section."""
+        """Return one random step of a section on local arrays."""
         whole, held = self._array(whole=True), self._array()
         if whole and (held is None or self.draw.boolean(0.4)):
             return self._of_integers(whole)
@@ -281,7 +281,7 @@ class LocalArrays(Loops):
         return self._uses(self._operand())
 
     def _uses(self, first: Expr) -> list[Stmt]:
-        """Return an update of the running value by an element; at times it uses two elements, or one twice."""
+        """Return an update of the section's result by an array element, in some cases used twice."""
         v, kind = self.running, self.draw.choice(("product", "product", "two", "twice", "sum"))
         if kind == "sum":
             return [m.Augment(v, self.draw.choice("+-"), mul(Number(0.5), self._safe(first)))]
@@ -297,7 +297,7 @@ class LocalArrays(Loops):
         return [m.Assign((held.at(self._place(held)),), (value,))]
 
     def _replaced(self, held: ScopedArray) -> list[Stmt]:
-        """Return a store and a later use of the element's old value, as in a ring buffer."""
+        """Return statements that replace an array element and then use its old value, as in a ring buffer."""
         element, old = held.at(self._place(held)), self.declare_real(self.main)
         self.fix(old.name)
         new = self._safe(self.draw.choice((add(old, self.running), mul(old, self.running), self.running)))
@@ -305,7 +305,7 @@ class LocalArrays(Loops):
         return [m.Assign((old,), (element,)), *(later if self.draw.boolean(0.85) else later[::-1])]
 
     def _changed_element(self, held: ScopedArray) -> list[Stmt]:
-        """Return one or two updates of an element in place."""
+        """Return one or two updates of an array element that depend on its old value."""
         element = held.at(self._place(held))
         change = m.Assign((element,), (self._safe(m.Binary(self.draw.choice("*+"), element, self._operand())),))
         if self.draw.boolean(0.3):
@@ -317,7 +317,7 @@ class LocalArrays(Loops):
         return [m.Assign((a, b), (b, a))]
 
     def _summed(self, held: ScopedArray) -> list[Stmt]:
-        """Return a sum over elements, as in a matrix product or a substitution, which may be stored to an element."""
+        """Return a loop that sums array elements, as in a matrix product, and may store the sum to an element."""
         total = self.declare_real(self.main)
         self.fix(total.name)
 
@@ -332,7 +332,7 @@ class LocalArrays(Loops):
         return [start, loop, *self._uses(self._safe(total))]
 
     def _moved_along(self, held: ScopedArray) -> list[Stmt]:
-        """Return a shift register, in which every element takes the place of the next element."""
+        """Return a loop that shifts array elements by one place, and stores the running value in the first."""
         name, last = self.fresh("j"), min(held.size - 1, INNER)
         index = m.Name(name)
         target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))
@@ -340,7 +340,7 @@ class LocalArrays(Loops):
         return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
 
     def _filled(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that writes elements made of the running value."""
+        """Return a loop that fills array elements with weighted copies of the running value."""
 
         def step() -> list[Stmt]:
             index = m.Name(self.names.indices[-1])
@@ -350,7 +350,7 @@ class LocalArrays(Loops):
         return [self._loop(lambda: self._over(held), step)]
 
     def _guarded(self, held: ScopedArray) -> list[Stmt]:
-        """Return a step that not every iteration makes."""
+        """Return a store or update of an array element under a random condition."""
         condition = self.condition()
         with self.block():
             kind = self.draw.choice((self._stored, self._replaced, self._changed_element))
@@ -360,7 +360,7 @@ class LocalArrays(Loops):
     # -- what has no derivative -----------------------------------------------------------------------------
 
     def _of_integers(self, whole: ScopedArray) -> list[Stmt]:
-        """Return statements that count integers up, exchange them, or change them in a loop."""
+        """Return statements that increase elements of an integer array, exchange them, or change them in a loop."""
         kind = self.draw.choice(("loop", "one", "exchange", "loop", "loop"))
         if kind == "exchange":
             return self._exchanged(whole)
@@ -370,7 +370,7 @@ class LocalArrays(Loops):
         return [self._loop(lambda: self._over(whole), step)]
 
     def _turned(self, whole: ScopedArray, index: Expr) -> Stmt:
-        """Return the assignment element = (element + number) modulo the number of the element's possible values."""
+        """Return an update of an integer element by a random number, modulo the count of its possible values."""
         assert whole.whole
         more = self.integer(0)[0] if self.draw.boolean(0.3) else self._some_index()
         return m.Assign((whole.at(index),), (m.Binary("%", add(whole.at(index), more), Number(whole.whole.high + 1)),))
@@ -380,7 +380,7 @@ class LocalArrays(Loops):
         return add(m.Name(self.draw.choice(names)), Number(self.draw.integer(0, 2))) if names else Number(1)
 
     def _of_coefficients(self, held: ScopedArray) -> list[Stmt]:
-        """Return statements that make coefficients from integers and from themselves."""
+        """Return statements that compute elements of an array of coefficients from integers and their old values."""
         number = mul(Number(self.draw.choice(LITERALS)), m.Cast(self._some_index(), self.main))
 
         def changed(index: Expr) -> Stmt:

@@ -1,4 +1,4 @@
-"""Draw serial loops of all kinds, nested to a depth that is chosen first, so that deep nests are common."""
+"""Draw random nests of serial loops of all kinds; the depth is chosen first, so that deep nests are common."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Serial = tuple[m.Domain, dict[str, IntInterval]]
 
 
 class Loops(VectorStatements):
-    """Draw serial loops."""
+    """Draw random serial loops."""
 
     def loop(self, depth: int) -> list[Stmt]:
         """Return a nest of loops of this depth."""
@@ -40,7 +40,7 @@ class Loops(VectorStatements):
         return [m.For(tuple(indices), domain, tuple(body))]
 
     def grouped(self, domain: m.Over | m.Box, indices: tuple[str, ...], group: str, body: list[Stmt]) -> m.For:
-        """Return a loop over an index vector whose entries get names in the first statement of the body.
+        """Return a loop over an index vector, whose first statement unpacks the vector into named indices.
 
         Args:
             domain: Domain of the loop.
@@ -80,7 +80,7 @@ class Loops(VectorStatements):
         return body + more[kind]()
 
     def started(self) -> list[Stmt]:
-        """Return a local that starts at zero in each iteration and changes in a loop or under a condition."""
+        """Return statements that set a new local to zero and then change it in a loop or a branch."""
         target = self.declare_real(self.main)
         self.fix(target.name)
         made: list[Stmt] = [m.Assign((target,), (Number(0.0),))]
@@ -101,7 +101,7 @@ class Loops(VectorStatements):
     # -- domains --------------------------------------------------------------------------------------------
 
     def _range(self) -> Serial:
-        """Return a range whose bounds come from the text, data, arguments or outer indices.
+        """Return a random range of a serial loop, and its index with its interval.
 
         The range runs up, down, by twos or backward, or is empty.
         """
@@ -180,7 +180,7 @@ class Loops(VectorStatements):
         return self.draw.choice((m.Range(None, Number(0)), m.Range(Number(3), Number(1)))), 0
 
     def _box(self) -> Serial:
-        """Return a domain of two axes, or of all elements of a table."""
+        """Return a random loop domain of two axes or of all elements of a table, and its indices."""
         if "w" in self.access.readable and self.draw.boolean():
             return m.Over("w"), {self.fresh("j"): IntInterval(i32, 0, self.table - 1)}
         with self.only_reading():
@@ -198,7 +198,7 @@ class Loops(VectorStatements):
     # -- while ----------------------------------------------------------------------------------------------
 
     def _while(self, depth: int, endless: bool) -> list[Stmt]:
-        """Return a loop over a counter that no other statement changes, perhaps with a condition on values.
+        """Return a random `while` loop with a counter, in some cases with a second condition.
 
         Args:
             depth: Depth of the nest that the loop begins.

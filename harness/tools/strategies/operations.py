@@ -1,4 +1,4 @@
-"""Draw programs of single operations such as `o0[i] = a0[i] // b0[i]`: every type, edge operands, few lines and lanes.
+"""Draw programs of single operations such as `o0[i] = a0[i] // b0[i]`, of all types and with edge-case operands.
 
 Whole programs hold only small integers that are not negative, because these serve as indices and trip counts. This
 module covers all other operands, and the types that no index has.
@@ -28,7 +28,7 @@ Make = Callable[[Expr, Expr], Expr]
 
 @dataclass(frozen=True)
 class OperationForm:
-    """Describe an operation that programs may contain: how it is written, its type, and its valid operands.
+    """Represent an operation that programs may contain, by its expression, result type and valid operands.
 
     Attributes:
         make: Function from two operands to the expression.
@@ -94,7 +94,7 @@ _CASTS = tuple(
 
 
 def draw_operations(draw: Chooser) -> m.Program:
-    """Return a program of a few lines, each with fields of its own."""
+    """Return a random program of a few assignments of one operation each, with separate fields for each."""
     main = draw.choice((f64, f32))
     lanes = draw.choice(LANES)
     lines = [_line(draw, k, lanes) for k in range(draw.choice(LINES))]
@@ -115,7 +115,7 @@ class _Line:
 
 
 def _line(draw: Chooser, k: int, lanes: int) -> _Line:
-    """Return the statement of line k with its fields and contents."""
+    """Return assignment number k with its fields and their contents."""
     dtype = draw.choice((*INTEGERS, f32, f64, f32, f64, f16))
     rows = _REAL if dtype.is_real else _ANY_INTEGER + (_WIDE_INTEGER if dtype in (i32, i64) else ())
     row = draw.choice(_CASTS) if draw.boolean(0.15) else draw.choice(rows)

@@ -1,4 +1,4 @@
-"""Rename locals of a program like objects outside of their function: fields, functions, types, arguments.
+"""Rename locals of a program so that they hide objects outside of their function, such as fields or functions.
 
 In Python, such a local hides the object outside. A local gets a name only if its function does not use the object of
 that name, so that Python itself could run the text.
@@ -31,7 +31,7 @@ def with_outer_names(draw: Chooser, program: m.Program) -> m.Program:
 
 
 def _given(program: m.Program) -> set[str]:
-    """Return the names of the parameters of the kernel."""
+    """Return the names of the kernel's parameters: numbers, arrays and views."""
     arrays = (f for f in program.fields if f.argument or f.views)
     return {p.name for p in program.arguments} | {name for f in arrays for name in f.names}
 

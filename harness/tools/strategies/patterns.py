@@ -1,4 +1,4 @@
-"""Draw sections of a kernel whose gradient depends on the order in which it accesses memory.
+"""Draw sections of kernels in which the order of memory accesses determines the gradient.
 
 Such sections overwrite elements after reading them, in later tasks or in serial loops; use the old values of atomics;
 multiply elements; use extremes again; or store to elements that no two iterations share, which only a launch can tell.
@@ -31,7 +31,7 @@ MOST = 3
 
 
 class Patterns(LocalArrays):
-    """Generate groups of statements whose gradient depends on the order in which they access memory.
+    """Draw sections of kernels in which the order of memory accesses determines the gradient.
 
     Attributes:
         written: Outputs that a task wrote.
@@ -46,7 +46,7 @@ class Patterns(LocalArrays):
         self.bodies: list[m.Function] = []
 
     def pattern(self) -> list[Stmt]:
-        """Return one section, or no statements if the arrays that it needs are not available."""
+        """Return a random section whose gradient depends on the order of memory accesses, or no statement."""
         kinds: tuple[Callable[[], list[Stmt]], ...] = (
             self._overwritten,
             self._in_memory,
@@ -71,7 +71,7 @@ class Patterns(LocalArrays):
         return self.draw.choice(kinds)()
 
     def _open(self, name: str) -> DrawnField | None:
-        """Return an output that may still be written and has elements, and record it as written; else return None."""
+        """Return an output array and record it as written, or return None if it is empty or may not be written."""
         array = self.arrays[name]
         if name in self.closed or not all(map(self.extent, array.axes)):
             return None
@@ -79,7 +79,7 @@ class Patterns(LocalArrays):
         return array
 
     def _lanes(self, body: Callable[[m.Name], list[Stmt]]) -> Stmt:
-        """Return a parallel loop over the lanes, whose body may not assign names of the kernel."""
+        """Return a parallel loop over the lanes, with the body that a function makes for the loop index."""
         name = self.fresh("i")
         self.lane = (name,)
         with self.block("parallel", indices={name: IntInterval(i32, 0, max(self.n - 1, 0))}):
@@ -89,21 +89,21 @@ class Patterns(LocalArrays):
         return m.For((name,), m.Over("x"), tuple(made))
 
     def _repeated(self, body: Callable[[m.Name], list[Stmt]]) -> Stmt:
-        """Return a serial loop at the top of the kernel."""
+        """Return a serial loop at the top level of the kernel, with the body that a function makes for its index."""
         name = self.fresh("j")
         with self.block("serial", indices={name: IntInterval(i32, 0, MOST)}):
             made = body(m.Name(name))
         return m.For((name,), m.Range(None, Number(self.draw.integer(2, MOST))), tuple(made), serialize=True)
 
     def _leave(self, value: m.Expr) -> list[Stmt]:
-        """Return a statement that adds the value to `s`, or to an element of `z`."""
+        """Return a statement that adds a value to the output `s` or to an element of the output `z`, if allowed."""
         array = self._open("s") or self._open("z")
         return [m.Augment(m.Element(array.name, self.place(array)), "+", value)] if array else []
 
     # -- state of before -------------------------------------------------------------------------------------
 
     def _overwritten(self) -> list[Stmt]:
-        """Return tasks of which one changes own elements, the next reads them, and a third overwrites them."""
+        """Return tasks that read elements and then overwrite them, in most cases after a task that changes them."""
         array = self._open("y")
         if array is None:
             return []
@@ -123,7 +123,7 @@ class Patterns(LocalArrays):
         return m.Assign((element,), (mul(element, value) if kind == "product" else call("sin", add(element, value)),))
 
     def _in_memory(self) -> list[Stmt]:
-        """Return a recurrence through elements of a table."""
+        """Return a serial loop in which elements of a table are computed from other elements of the same table."""
         array = self._open("z")
         if array is None:
             return []
@@ -136,7 +136,7 @@ class Patterns(LocalArrays):
         return [self._repeated(body)]
 
     def _many_shares(self) -> list[Stmt]:
-        """Return sums of many terms of one half-precision number.
+        """Return a task that sums one half-precision number so often that f16 cannot represent its adjoint.
 
         The adjoint of this number is a sum that half precision cannot hold.
         """
@@ -151,7 +151,7 @@ class Patterns(LocalArrays):
         return [self._lanes(body)]
 
     def own_arrays(self) -> list[Stmt]:
-        """Return a task that works on local arrays."""
+        """Return a task whose lanes run random statements on local arrays."""
 
         def body(i: m.Name) -> list[Stmt]:
             made, last = self.history(m.Element("x", (i,)))
@@ -162,7 +162,7 @@ class Patterns(LocalArrays):
     # -- atomics ---------------------------------------------------------------------------------------------
 
     def _ledger(self) -> list[Stmt]:
-        """Return a loop whose inner trip count is an integer that the kernel itself counts up in memory."""
+        """Return nested loops whose inner trip count is an integer element that the kernel itself increases."""
         array = self._open("a")
         if array is None:
             return []
@@ -187,7 +187,7 @@ class Patterns(LocalArrays):
         return call("min", call("max", count, Number(0)), Number(MOST))
 
     def _old_values(self) -> list[Stmt]:
-        """Return a loop that uses the old values of real elements that it updates by atomics."""
+        """Return a serial loop of atomics on real elements, whose old values the loop uses."""
         array = self._open("z")
         if array is None:
             return []
@@ -205,7 +205,7 @@ class Patterns(LocalArrays):
         return [m.Augment(m.Element("s"), "+", total)] if self._open("s") else []
 
     def _shared_product(self) -> list[Stmt]:
-        """Return products of elements that several lanes multiply."""
+        """Return a parallel loop in which several lanes multiply the same elements atomically."""
         array = self._open("z")
         if array is None:
             return []
@@ -217,7 +217,7 @@ class Patterns(LocalArrays):
         return [self._lanes(body)]
 
     def _extreme_again(self) -> list[Stmt]:
-        """Return an extreme that is used and stored again, or read while it grows.
+        """Return statements that overwrite or read an atomic extreme, for which the compiler must refuse a gradient.
 
         Such a program is refused, because its gradient cannot tell which value won.
         """
@@ -228,7 +228,7 @@ class Patterns(LocalArrays):
         return self._stored_again(element) if self.draw.boolean() else self._read_between(element)
 
     def _challenge(self, element: m.Element, step: m.Expr) -> Stmt:
-        """Return an atomic extreme of the element and a value that is more extreme than all earlier values."""
+        """Return an atomic min or max of an element with an input shifted by `step`."""
         kind, sign = self.draw.choice((("max", "+"), ("min", "-")))
         value = m.Binary(sign, m.Element("x", self.place(self.arrays["x"])), step)
         return m.Evaluate(m.AtomicCall(kind, element, value))
@@ -250,7 +250,7 @@ class Patterns(LocalArrays):
     # -- elements by way of a permutation --------------------------------------------------------------------
 
     def _permuted(self) -> list[Stmt]:
-        """Return stores to elements indexed by a permutation, sometimes with a claim that the indices are unique."""
+        """Return a task that stores to elements indexed by a permutation, often with a claim of unique indices."""
         array = self._open(self.draw.choice(("y", "o")))
         if array is None:
             return []
@@ -261,7 +261,7 @@ class Patterns(LocalArrays):
         return made
 
     def _at_permuted(self, array: DrawnField, i: m.Name) -> list[Stmt]:
-        """Return statements that store to the element of this iteration and may change it again, perhaps in a loop."""
+        """Return statements that store to the element at the permuted index, and may update it again."""
         place = self._permutation(i)
         element = m.Element(array.name, (place,))
         made: list[Stmt] = []
@@ -282,14 +282,14 @@ class Patterns(LocalArrays):
         return made
 
     def _between_permuted(self, array: DrawnField, i: m.Name) -> list[Stmt]:
-        """Return a store from an even place of the permutation to the odd place after it."""
+        """Return a store to the element at an odd permuted position, computed from that at the even position before."""
         twice = mul(i, Number(2))
         source, target = (m.Element(array.name, (self._permutation_at(k),)) for k in (twice, add(twice, Number(1))))
         value = mul(call("sin", source), add(self.bounded(self.real(1))[0], Number(0.5)))
         return [m.If(m.Compare(("<",), (i, Number(self.n // 2))), (m.Assign((target,), (value,)),))]
 
     def _permutation(self, i: m.Name) -> m.Expr:
-        """Return the image of a lane under a permutation: (a i + b) modulo the number of lanes, or data."""
+        """Return an expression for the permuted index of a lane: (a i + b) modulo the lane count, or input data."""
         # Factors without a common divisor with n make i -> a i + b a permutation modulo n.
         factors = [a for a in (1, 2, 3, 5, 7) if math.gcd(a, self.n) == 1]
         if self.draw.boolean():
@@ -304,7 +304,7 @@ class Patterns(LocalArrays):
     # -- draws and conditions --------------------------------------------------------------------------------
 
     def _drawn(self) -> list[Stmt]:
-        """Return two parallel loops, of which only the second takes random numbers (a task that is not the first)."""
+        """Return two parallel loops of which only the second draws random numbers."""
 
         def noisy(i: m.Name) -> list[Stmt]:
             number = m.Random(None, self.draw.choice(("random", "randn")))
@@ -313,7 +313,7 @@ class Patterns(LocalArrays):
         return [self._lanes(lambda i: self._leave(self.bounded(self.real(1))[0])), self._lanes(noisy)]
 
     def _asking(self) -> list[Stmt]:
-        """Return a `while` whose condition calls a function with an early return."""
+        """Return a task with a `while` loop whose condition calls a function with an early return."""
         name = self._early_function()
 
         def body(i: m.Name) -> list[Stmt]:

@@ -1,4 +1,4 @@
-"""This module defines a case of raw IR: a kernel, its memory, and the trap that it must raise."""
+"""This module defines cases of raw IR: a kernel, the contents of its arrays, and the trap that it must raise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....compiler.ir.nodes import Kernel
 
 @dataclass(frozen=True)
 class RawCase:
-    """Represent a kernel of raw IR with its memory.
+    """Represent a kernel of raw IR with its initial arrays and the trap that it must raise, if any.
 
     Attributes:
         arrays: Initial content by name; executors get copies.
@@ -24,5 +24,5 @@ class RawCase:
     trap: str | None = None
 
     def memory(self) -> dict[str, np.ndarray]:
-        """Return copies of the arrays."""
+        """Return new copies of the initial arrays."""
         return {name: array.copy() for name, array in self.arrays.items()}

@@ -15,7 +15,7 @@ from .shapes_of_memory import MEMORY_SHAPES
 
 
 def _bounds(s: m.Stmt) -> list[m.Expr]:
-    """Return the expressions that bound a loop."""
+    """Return the expressions that decide the trip count of a loop: bounds of ranges, or the condition of a `while`."""
     if isinstance(s, m.While):
         return [s.condition]
     domain = s.domain if isinstance(s, m.For) else None
@@ -25,7 +25,7 @@ def _bounds(s: m.Stmt) -> list[m.Expr]:
 
 
 def _siblings(f: ProgramFacts) -> bool:
-    """Return True if two serial loops stand in one block."""
+    """Return True if a block contains two serial loops side by side."""
     blocks = [b for s, _ in f.placed for b in _blocks_of(s)] + [g.body for g in f.program.kernel.functions]
     return any(sum(isinstance(s, LOOPS) for s in block) > 1 for block in blocks)
 
@@ -49,7 +49,7 @@ def _data_dependent(f: ProgramFacts) -> bool:
 
 
 def _nested_break(f: ProgramFacts) -> bool:
-    """Return True if a `break` stands under two branches of its loop."""
+    """Return True if a `break` is inside of two nested branches of its loop."""
     return any(isinstance(s, m.Break) and [type(o) for o in outer[-2:]] == [m.If, m.If] for s, outer in f.placed)
 
 
@@ -75,7 +75,7 @@ def _value_before_loop(f: ProgramFacts) -> bool:
 
 
 def _in_place(f: ProgramFacts) -> bool:
-    """Return True if an assignment reads its own target, or an augmented assignment updates the own element."""
+    """Return True if an element is assigned a value computed from it, or updated at the iteration's own index."""
     lanes = {name for t in f.tasks for name in t.indices}
     stores = [s for s in f.nodes if isinstance(s, m.Assign) and isinstance(s.targets[0], m.Element)]
     if any(n == s.targets[0] for s in stores for n in walk(s.values)):
@@ -103,7 +103,7 @@ def _constant(e: m.Element) -> bool:
 
 
 def _reduction(f: ProgramFacts) -> bool:
-    """Return True if a parallel loop updates a local of the kernel."""
+    """Return True if a parallel loop updates a local that is assigned outside of the loop."""
     outside = {
         t.name for s in f.program.kernel.body if isinstance(s, m.Assign) for t in s.targets if isinstance(t, m.Name)
     }
@@ -134,12 +134,12 @@ def _swap(f: ProgramFacts) -> bool:
 
 
 def _gated(f: ProgramFacts) -> bool:
-    """Return True if a serial loop stands under a branch."""
+    """Return True if a serial loop is inside of a branch."""
     return any(isinstance(s, LOOPS) and any(isinstance(o, m.If) for o in outer) for s, outer in f.placed)
 
 
 def _recurrence(f: ProgramFacts) -> bool:
-    """Return True if a loop computes a local by a function of the local itself."""
+    """Return True if a loop assigns to a local a value computed from its old value."""
     for s, _ in f.serial:
         for n in walk(s):
             if isinstance(n, m.Assign) and isinstance(n.targets[0], m.Name):
@@ -166,7 +166,7 @@ def _assigned(nodes: Iterable[object]) -> Iterator[m.Expr]:
 
 
 def _vector_names(nodes: Iterable[object]) -> set[str]:
-    """Return the names whose entries are taken or whose methods are called."""
+    """Return the names that are indexed or sliced like vectors, or whose methods are called."""
     parts = (m.root(n.base) for n in nodes if isinstance(n, (m.Part, m.Swizzle, m.Slice, m.Method)))
     return {base.name for base in parts if isinstance(base, m.Name)}
 
@@ -203,7 +203,7 @@ def _index_vector(f: ProgramFacts) -> bool:
 
 
 def _permuted(f: ProgramFacts) -> bool:
-    """Return True if the place of a store is data, or a multiple modulo the extent, or a name for either."""
+    """Return True if a store uses a permuted index: input data, or a multiple of the lane modulo the extent."""
     elements = [e for e in _assigned(f.nodes) if isinstance(e, m.Element) and e.field in ("y", "o")]
     names = {
         t.name

@@ -1,4 +1,4 @@
-"""This module defines predicates on how a program stores its numbers: structs, views, origins, atomics."""
+"""This module defines predicates on how a program stores its numbers: in structs, views, offset fields or atomics."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _member(place: m.Expr) -> bool:
 
 
 def _member_in_loop(f: ProgramFacts) -> bool:
-    """Return True if a serial loop changes a member of a local."""
+    """Return True if a serial loop assigns a member of a local struct."""
     changed = [t for s, _ in f.serial for t in _targets(walk(s))]
     return any(isinstance(m.root(t), m.Name) and _member(t) for t in changed)
 
 
 def _whole_struct(f: ProgramFacts) -> bool:
-    """Return True if a loop assigns a whole struct, or an assignment reads or writes a whole element of structs."""
+    """Return True if a loop assigns a whole struct, or if an assignment copies a whole field element of structs."""
     structs = {field.owner for field in f.program.fields if field.struct}
     made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and isinstance(n.values[0], m.Make)]
     wholes = [e for n in f.nodes if isinstance(n, m.Assign) for e in (*n.targets, *n.values)]
@@ -36,7 +36,7 @@ def _whole_struct(f: ProgramFacts) -> bool:
 
 
 def _functions(f: ProgramFacts) -> bool:
-    """Return True if a function takes a struct."""
+    """Return True if a struct is passed to a function."""
     return any(isinstance(n, m.Invoke) and any(isinstance(a, m.Make) for a in n.args) for n in f.nodes)
 
 
@@ -53,19 +53,19 @@ def _kind(*ops: str) -> Callable[[ProgramFacts], bool]:
 
 
 def _returned(f: ProgramFacts) -> bool:
-    """Return True if the value of an atomic is used."""
+    """Return True if the old value that an atomic returns is used."""
     dropped = {id(n.value) for n in f.nodes if isinstance(n, m.Evaluate)}
     return any(isinstance(n, m.AtomicCall) and id(n) not in dropped for n in f.nodes)
 
 
 def _indexed(f: ProgramFacts) -> set[str]:
-    """Return the names of local vectors whose entries are indexed by a value of the launch."""
+    """Return the names of local vectors that are indexed by a value known only at launch."""
     found = [n for n in f.nodes if isinstance(n, m.Part) and isinstance(n.base, m.Name)]
     return {n.base.name for n in found if not all(isinstance(k, m.Number) for k in n.indices)}  # type: ignore[attr-defined]
 
 
 def _array_of_a_loop(f: ProgramFacts) -> bool:
-    """Return True if every iteration of a serial loop makes a local array anew."""
+    """Return True if a serial loop initializes a local array in each of its trips."""
     made = [n for s, _ in f.serial for n in walk(s) if isinstance(n, m.Assign) and n.targets[0] in _names(_indexed(f))]
     return any(isinstance(n.values[0], (m.Filled, m.Vector)) for n in made)
 
@@ -76,7 +76,7 @@ def _bodies(f: ProgramFacts) -> Iterator[m.StmtBlock]:
 
 
 def _read_in_its_iteration(f: ProgramFacts) -> bool:
-    """Return True if an iteration makes a local array, stores to it in a loop of its own, and then reads it."""
+    """Return True if a loop body initializes a local array, stores to it in an inner loop, and then reads it."""
     arrays = _indexed(f)
     for body in _bodies(f):
         made = {
@@ -107,7 +107,7 @@ def _read_in_its_iteration(f: ProgramFacts) -> bool:
 
 
 def _started(f: ProgramFacts) -> bool:
-    """Return True if an iteration starts a local at zero and changes it in a loop or a branch of its own."""
+    """Return True if a loop body sets a local to zero and then changes it in an inner loop or branch."""
     zero = (m.Number(0.0),)
     for body in _bodies(f):
         names = {n.targets[0] for n in body if isinstance(n, m.Assign) and n.values == zero}
@@ -145,7 +145,7 @@ def _whole_numbers(f: ProgramFacts) -> bool:
 
 
 def _made(f: ProgramFacts) -> Iterator[set[str]]:
-    """Return the names of the locals of the kernel, then those of each function."""
+    """Yield the set of local names of the kernel, then that of each function."""
     kernel = f.program.kernel
     return map(locals_of, (kernel.body, *(function.body for function in kernel.functions)))
 

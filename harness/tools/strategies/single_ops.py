@@ -1,4 +1,4 @@
-"""Draw kernels of one operation or conversion, for every operation and every type that it takes, on edge values.
+"""Draw kernels of one operation or conversion each, for all operations and operand types, on edge values.
 
 A defect of an operation is then found in that operation, and not as a difference at the end of a long program.
 """
@@ -42,7 +42,7 @@ SIGNATURES: tuple[OpSignature, ...] = tuple(_signatures())
 
 
 def make_case(signature: OpSignature, rows: Sequence[tuple[Number, ...]]) -> RawCase:
-    """Return the kernel `out[i] = op(a0[i], a1[i], ...)` with its memory.
+    """Return a case with the kernel `out[i] = op(a0[i], a1[i], ...)` and its arrays.
 
     Args:
         signature: Operation, operand types and result type.
@@ -86,7 +86,10 @@ def _result(b: Builder, name: str, values: list[Value], made: Scalar) -> Value:
 
 
 def edge_cases() -> Iterator[RawCase]:
-    """Yield all combinations of edge operands for every signature; division by zero has a case of its own."""
+    """Yield cases with all combinations of edge operands for each operation and its operand types.
+
+    Combinations that divide by zero have a case of their own.
+    """
     for signature in SIGNATURES:
         rows = list(itertools.product(*(EDGES[dtype.name] for dtype in signature[1])))
         zeros = [row for row in rows if _divides_by_zero(signature, [row])]
@@ -96,7 +99,7 @@ def edge_cases() -> Iterator[RawCase]:
 
 
 def draw_case(draw: Chooser) -> RawCase:
-    """Return a kernel of a random signature, with a few lanes of edge and ordinary operands."""
+    """Return a case of a random operation and types, with a few lanes of edge and ordinary operands."""
     signature = draw.choice(SIGNATURES)
     lanes = draw.choice((1, 2, 3, 8, 0))
     return make_case(signature, [tuple(any_number(draw, t) for t in signature[1]) for _ in range(lanes)])

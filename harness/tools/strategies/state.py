@@ -1,4 +1,4 @@
-"""This module holds the knowledge of the program generator while it writes a program: names in scope and array access.
+"""This module holds the state of the program generator while it draws a program: names in scope and array access.
 
 Invariants that make every program valid: a name is used only in the block that made it or deeper. A task writes an
 array either only at the own element, or only by one kind of atomic, and then does not read this array elsewhere.
@@ -70,7 +70,7 @@ class VectorArgument:
 
 @dataclass
 class AccessRights:
-    """Say which arrays the code at the current point may read and write.
+    """Represent which arrays the statements at the current point may read, store and update.
 
     Attributes:
         readable: Arrays that may be read at any element.
@@ -87,7 +87,7 @@ class AccessRights:
 
 @dataclass
 class ScopedNames:
-    """Hold the names in scope by the kind of their value.
+    """Represent the names in scope, grouped by the kind of their values.
 
     Attributes:
         ints: Integers with their intervals.
@@ -107,7 +107,7 @@ class ScopedNames:
 
 @dataclass(frozen=True)
 class DrawnSignature:
-    """Describe a function that expressions may call.
+    """Represent the parameters and results of a function that drawn expressions may call.
 
     Attributes:
         params: 'real', 'int' or 'vector' for each parameter.
@@ -175,17 +175,17 @@ class GeneratorState:
 
     @property
     def depth(self) -> int:
-        """Draw the number of levels of an expression."""
+        """Return a random number of levels for an expression."""
         return 2 if self.rich or self.draw.boolean(0.06) else 1
 
     def fresh(self, base: str) -> str:
-        """Return a name that nothing else in the program has."""
+        """Return a name that starts with `base` and is unique in the program."""
         self._used[base] = self._used.get(base, -1) + 1
         return f"{base}{self._used[base]}"
 
     @contextmanager
     def block(self, *loops: str, indices: dict[str, IntInterval] | None = None) -> Iterator[None]:
-        """Open a block; names that are made inside end with it.
+        """Open a scope for names inside this context, with the given loops and indices added.
 
         Args:
             loops: Kinds of the loops that the block adds.
@@ -207,7 +207,7 @@ class GeneratorState:
 
     @contextmanager
     def only_reading(self) -> Iterator[None]:
-        """Open a block in which no function is called: a right operand of `and`, a bound, or a loop condition."""
+        """Forbid calls of functions inside this context, as is required in bounds and loop conditions."""
         kept, self.functions = self.functions, []
         yield
         self.functions = kept
@@ -223,7 +223,7 @@ class GeneratorState:
         return {"lane": self.n, "table": self.table, "column": COLUMNS}[axis]
 
     def reachable(self, array: DrawnField) -> bool:
-        """Return True if an index exists for every axis.
+        """Return True if an element of the array can be indexed here; an array without elements has no index.
 
         Outside a loop over lanes, an empty launch has no index for the lanes.
         """
@@ -236,21 +236,21 @@ class GeneratorState:
         return [a for a in found if a.dtype.is_real is real and not a.dtype.is_bool]
 
     def declare_real(self, dtype: Scalar, base: str = "v") -> m.Name:
-        """Return the name of a new real local, which the caller must assign at once."""
+        """Add a new real local to the scope and return its name, which the caller must assign at once."""
         name = self.fresh(base)
         self.names.reals[name] = dtype
         self.kinds[name] = m.Param(name, dtype)
         return m.Name(name)
 
     def declare_vector(self, shape: EntryShape, dtype: Scalar) -> m.Name:
-        """Return the name of a new local vector or matrix, which the caller must assign at once."""
+        """Add a new local vector or matrix to the scope and return its name, which the caller must assign at once."""
         name = self.fresh("vec" if len(shape) == 1 else "mat")
         self.names.vectors[name] = (shape, dtype)
         self.kinds[name] = m.Param(name, dtype, shape)
         return m.Name(name)
 
     def declare_int(self, whole: IntInterval, base: str = "k") -> m.Name:
-        """Return the name of a new integer local, which the caller must assign at once."""
+        """Add a new integer local to the scope and return its name, which the caller must assign at once."""
         name = self.fresh(base)
         self.names.ints[name] = whole
         self.kinds[name] = m.Param(name, whole.dtype)
@@ -262,7 +262,7 @@ class GeneratorState:
 
 
 def _pool(draw: Chooser, main: Scalar, wild: bool, table: int) -> list[DrawnField]:
-    """Return all scalar fields that a program may use; a finished program drops those that it does not use."""
+    """Return the scalar fields that a program may use; unused ones are dropped when the program is finished."""
     other = f32 if main == f64 else f64
     second = draw.choice((main, main, main, main, main, other))
     third = draw.choice((main, main, f16)) if wild else main

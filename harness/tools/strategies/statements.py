@@ -36,7 +36,7 @@ class Statements(Vectors):
     """Draw statements that are valid at the current point of a program."""
 
     def simple(self) -> list[Stmt]:
-        """Return one production without a loop or a branch around other statements."""
+        """Return a random simple statement, without a loop or branch around other statements."""
         return self.draw.choice(self.simples())()
 
     def simples(self) -> list[Callable[[], list[Stmt]]]:
@@ -63,13 +63,13 @@ class Statements(Vectors):
         ]
 
     def recurrence(self) -> list[Stmt]:
-        """Return the statement that a loop repeats."""
+        """Return an update of a real local, which a loop repeats as a recurrence."""
         return self.update_real()
 
     # -- locals ---------------------------------------------------------------------------------------------
 
     def new_real(self) -> list[Stmt]:
-        """Return a new real local; at times its value is a number of the program text."""
+        """Return the declaration of a new real local with a random value or literal."""
         if self.draw.boolean(0.1):
             number = Number(self.draw.choice(LITERALS))
             return [m.Assign((self.declare_real(self.main),), (number,))]
@@ -77,19 +77,19 @@ class Statements(Vectors):
         return [m.Assign((self.declare_real(dtype),), (value,))]
 
     def annotated(self) -> list[Stmt]:
-        """Return a new local with a stated type."""
+        """Return the declaration of a new real local with a type annotation."""
         value, _ = self.real()
         dtype = self.draw.choice((self.main, f64, self.main, f16 if self.wild else f64))
         return [m.Declare(self.declare_real(dtype).name, dtype, value)]
 
     def new_integer(self) -> list[Stmt]:
-        """Return a new integer local that stays small."""
+        """Return the declaration of a new integer local whose values stay in a small interval."""
         e, w = self.integer()
         value = e if w.low >= SMALL.low and w.high <= SMALL.high else self.within(e, w, SMALL.high + 1)
         return [m.Assign((self.declare_int(replace(SMALL, dtype=w.dtype)),), (value,))]
 
     def new_flag(self) -> list[Stmt]:
-        """Return a new boolean local, or a new value for a boolean local."""
+        """Return an assignment of a random condition to a new or existing boolean local."""
         condition = m.Cast(self.condition(), None, "bool")
         found = [f for f in self.names.flags if f not in self.names.fixed]
         if found and self.draw.boolean():
@@ -103,7 +103,7 @@ class Statements(Vectors):
         return self.draw.choice(found) if found else None
 
     def update_real(self) -> list[Stmt]:
-        """Return an update of a real local that keeps it of order one; inside a loop this is a recurrence."""
+        """Return a random update of a real local, whose values keep a magnitude of about one."""
         name = self._free_real()
         if name is None:
             return self.new_real()
@@ -128,7 +128,7 @@ class Statements(Vectors):
         return [m.Augment(target, "+" if kind == "sum" else "-", mul(Number(0.5), e))]
 
     def update_integer(self) -> list[Stmt]:
-        """Return an update of an integer local within its interval."""
+        """Return a random update of an integer local, whose values stay in the local's interval."""
         found = self.assignable(self.names.ints)
         if not found:
             return self.new_integer()
@@ -140,7 +140,7 @@ class Statements(Vectors):
         return [m.Assign((m.Name(name),), (self.within(e, w, SMALL.high + 1),))]
 
     def swap(self) -> list[Stmt]:
-        """Return `a, b = b, a` of two locals of the same type."""
+        """Return `a, b = b, a` for two locals of the same type, in some cases with another value for b."""
         found = self.assignable(self.names.reals)
         pairs = [(a, b) for a in found for b in found if a < b and self.names.reals[a] == self.names.reals[b]]
         if not pairs:
@@ -161,7 +161,7 @@ class Statements(Vectors):
         return [m.If(self.condition(), (step,)) for _ in range(self.draw.choice((2, 2, 3)))]
 
     def several(self) -> list[Stmt]:
-        """Return two new locals at once: from two values, from `frexp`, or with a walrus inside an expression."""
+        """Return statements that declare two new locals at once, from two values, `frexp` or a walrus."""
         kind = self.draw.choice(("values", "walrus", "frexp"))
         (a, p), (b, q) = self.real(1), self.real(1)
         if kind == "values":
@@ -177,7 +177,7 @@ class Statements(Vectors):
         return [m.Assign((mantissa, exponent), (m.Call("frexp", (a,)),))]
 
     def from_function(self) -> list[Stmt]:
-        """Return new locals from a call of a function of the program."""
+        """Return a statement that assigns the results of a function call to new locals."""
         if not self.functions:
             return self.new_real()
         function = self.draw.choice(self.functions)
@@ -198,7 +198,7 @@ class Statements(Vectors):
     # -- memory ---------------------------------------------------------------------------------------------
 
     def write_element(self) -> list[Stmt]:
-        """Return a store to the own element, or an atomic on any element."""
+        """Return a store to this iteration's own element, or an atomic on any element."""
         own = [self.arrays[a] for a in sorted(self.access.own) if not self.arrays[a].element]
         scattered = [self.arrays[a] for a in sorted(self.access.scatter) if not self.arrays[a].element]
         choices: list[tuple[Callable[[DrawnField], list[Stmt]], DrawnField]] = []
@@ -210,7 +210,7 @@ class Statements(Vectors):
         return write(array)
 
     def store_own(self, array: DrawnField) -> list[Stmt]:
-        """Return a statement that stores, adds to, updates or reads the element of this iteration."""
+        """Return a statement that stores, updates or reads the element that only this iteration touches."""
         indices = self.own(array)
         assert indices is not None
         element = m.Element(array.name, indices)
@@ -260,7 +260,7 @@ class Statements(Vectors):
         return [m.Augment(element, self.draw.choice(("+", "+", "-")), value)]
 
     def _contender(self) -> m.Expr:
-        """Return a value that takes part in an extreme, mostly one that no rounding touches.
+        """Return a random operand for an atomic min or max, in most cases one that is exact in floating point.
 
         The winner is known by comparison with the extreme itself, which is always within the error bound of a rounded
         value.
@@ -292,7 +292,7 @@ class Statements(Vectors):
     # -- branches and exits -----------------------------------------------------------------------------------
 
     def branch(self, depth: int = 1) -> list[Stmt]:
-        """Return an `if`, at times with `elif` and `else`, and at times with a walrus in its condition."""
+        """Return a random `if`, in some cases with `elif`, `else`, or a walrus in its condition."""
         before = self._condition_with_name() if self.draw.boolean(0.25) else self.condition()
         then = self.some(depth)
         orelse: tuple[Stmt, ...] = ()
@@ -311,7 +311,7 @@ class Statements(Vectors):
         return m.Compare((">",), (made, self.literal()))
 
     def some(self, depth: int) -> tuple[Stmt, ...]:
-        """Return the body of a branch."""
+        """Return random statements for the body of a branch."""
         with self.block():
             body: list[Stmt] = []
             for _ in range(self.draw.choice((1, 1, 2))):
@@ -322,7 +322,7 @@ class Statements(Vectors):
         return tuple(body)
 
     def exit(self) -> list[Stmt]:
-        """Return a guarded `break` or `continue`, at times inside two branches or after a statement."""
+        """Return a `break` or `continue` under a condition, in some cases inside of two branches."""
         words: list[Stmt] = [m.Break(), m.Continue()]
         if self.loops and self.loops[-1] == "parallel":
             words = [m.Continue()]

@@ -1,4 +1,4 @@
-"""Turn steps of ranges into arguments of the kernel."""
+"""Replace constant steps of ranges by arguments of the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from .draw import Chooser
 
 
 def with_strides(draw: Chooser, program: m.Program) -> m.Program:
-    """Return the program with ranges whose step only the launch knows; at times ranges with a step of 1 change too."""
+    """Return the program with the steps of its ranges turned into kernel arguments.
+
+    At times ranges with a step of 1 change too.
+    """
     ones = draw.boolean(0.15)
     steps = {n.step for n in walk(program.kernel.body) if isinstance(n, m.Range) and (ones or n.step != 1)}
     names = {step: f"step{k}" for k, step in enumerate(sorted(steps))}

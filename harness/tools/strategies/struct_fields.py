@@ -1,4 +1,4 @@
-"""Join fields of one shape to a field of structs, whose elements tasks may read and write as wholes."""
+"""Combine fields of equal shape into a field of structs, whose elements tasks may read and write as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAVING = (m.Continue, m.Return)
 
 
 def with_struct_fields(draw: Chooser, program: m.Program) -> m.Program:
-    """Return the program with two to four fields as members of a field of structs.
+    """Return the program with two to four of its fields combined into a field of structs.
 
     Some tasks then hold the element of their iteration in a local.
     """
@@ -30,7 +30,7 @@ def with_struct_fields(draw: Chooser, program: m.Program) -> m.Program:
 
 
 def _chosen(draw: Chooser, program: m.Program) -> list[m.Field]:
-    """Return up to four fields of one shape that can become members of one type."""
+    """Return up to four fields of equal shape that can become members of one struct type."""
     used = indexed_fields(program)
     able = [f for f in program.fields if f.shape and f.name in used and not (f.argument or f.struct)]
     if not able:
@@ -47,7 +47,7 @@ def _chosen(draw: Chooser, program: m.Program) -> list[m.Field]:
 
 
 def _joined(program: m.Program, members: list[m.Field], kind: m.StructType) -> m.Program:
-    """Return the program with the chosen fields as members; the elements in its text stay unchanged."""
+    """Return the program with the chosen fields declared as members; expressions that use them are unchanged."""
     names = {f.name: f"{OWNER}.{f.name}" for f in members}
     others = tuple(f for f in program.fields if f.name not in names)
     inputs = program.inputs
@@ -78,7 +78,7 @@ def _renamed(names: set[str]) -> Any:
 
 
 def _with_element(stmt: m.Stmt) -> m.Stmt:
-    """Return a task that reads its element of structs at the beginning and writes it at the end.
+    """Return a task that loads its element of structs into a local first and stores it back at the end.
 
     A task that touches other elements, uses atomics on its element, or may leave an iteration early after a write stays
     unchanged.

@@ -1,4 +1,4 @@
-"""Let functions of a program take one struct in place of their arguments."""
+"""Change functions of a program so that they take one struct in place of all their arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARE = 0.5
 
 
 def with_struct_arguments(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
-    """Return the program with some functions that take a struct, each of a type of its own.
+    """Return the program with some functions changed to take one struct, each of a new struct type.
 
     Args:
         draw: Source of the random choices.

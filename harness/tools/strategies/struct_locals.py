@@ -21,7 +21,7 @@ Members = Mapping[str, m.Expr]
 
 
 def with_struct_locals(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
-    """Return the program with a struct in each task that has suitable locals.
+    """Return the program with some locals of each task turned into members of a struct.
 
     Args:
         draw: Source of the random choices.
@@ -40,14 +40,14 @@ def with_struct_locals(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Pro
 
 
 def _local(body: m.StmtBlock, task: m.For, kinds: Kinds) -> list[str]:
-    """Return the names that occur only in this task and are assigned only by statements."""
+    """Return the names of a task's locals that are used in no other task and can become struct members."""
     outside = {n.name for s in body if s is not task for n in walk(s) if isinstance(n, m.Name)}
     made = {n.name for n in walk(task) if isinstance(n, m.Walrus)}
     return [n for n in assigned_names(task.body) if n in kinds and n not in outside | made]
 
 
 def _with_struct(draw: Chooser, task: m.For, locals_: list[m.Param], types: list[m.StructType]) -> m.For:
-    """Return a task with some of its locals in a struct, and append the types of the struct to `types`."""
+    """Return a task with some locals turned into struct members. Append the new struct types to `types`."""
     chosen = locals_[:1] + [p for p in locals_[1:] if draw.boolean(0.7)]
     chosen = chosen[:MOST]
     number = sum(kind.name.startswith("State") for kind in types)
@@ -80,7 +80,7 @@ def _as_member(node: Any, path: Members) -> Any:
 
 
 def _assigned_whole(draw: Chooser, body: m.StmtBlock, struct: m.Name, kind: m.StructType) -> m.StmtBlock:
-    """Return a block with `s = S(a=e, b=s.b)` in place of some assignments `s.a = e`."""
+    """Return a block with some member assignments `s.a = e` replaced by `s = S(a=e, b=s.b)`."""
 
     def whole(node: Any) -> Any:
         if isinstance(node, m.Assign) and len(node.targets) == len(node.values) == 1:
@@ -93,6 +93,6 @@ def _assigned_whole(draw: Chooser, body: m.StmtBlock, struct: m.Name, kind: m.St
 
 
 def _with_one(struct: m.Name, kind: m.StructType, name: str, value: m.Expr) -> m.Make:
-    """Return the struct with one member replaced by a value."""
+    """Return an expression that constructs a copy of a struct with one member replaced by a value."""
     parts = (value if p.name == name else m.Member(struct, p.name) for p in kind.members)
     return m.Make(kind.name, tuple(parts), named=True)

@@ -1,4 +1,4 @@
-"""This module lists edge values of every scalar type; inputs are drawn from them and from ordinary numbers.
+"""This module lists edge values of every scalar type, and draws random inputs from edge and ordinary values.
 
 The first value of each list is the simplest. Ordinary reals are multiples of 1/32, so they are exact in every type.
 """
@@ -14,7 +14,7 @@ Number = bool | int | float
 
 
 def _real_edges(mantissa: int, lowest: int, highest: int) -> tuple[float, ...]:
-    """Return zeros, units and their neighbors, halves (ties of round), subnormals, extremes, infinities and NaN.
+    """Return edge values of a real type: zeros, ones, neighbors, halves, subnormals, extremes, infinities, NaN.
 
     Args:
         mantissa: Number of bits of the significand, with the leading bit.
@@ -51,12 +51,12 @@ GENTLE_EDGES: tuple[float, ...] = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5)
 
 
 def edge(draw: Chooser, dtype: Scalar) -> Number:
-    """Return an edge value of the type."""
+    """Return a random edge value of the type."""
     return draw.choice(EDGES[dtype.name])
 
 
 def ordinary_number(draw: Chooser, dtype: Scalar) -> Number:
-    """Return an ordinary number: a real within ±1.25 or a small integer."""
+    """Return a random ordinary number: a real within ±1.25, an integer in 0 .. 5, or a boolean."""
     if dtype.is_bool:
         return draw.boolean()
     if dtype.is_int:

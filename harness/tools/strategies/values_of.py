@@ -1,4 +1,4 @@
-"""This module describes the values of a program's locals and parameters as members of structs that could hold them."""
+"""This module finds the names that a program assigns and indexes, for rewritings that move values into structs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kinds = Mapping[str, Param]
 
 
 def assigned_names(body: Any) -> list[str]:
-    """Return the names that statements of a block assign, in the order of the text."""
+    """Return the names of locals that a block assigns, in the order of the text."""
     found: list[str] = []
     for node in walk(body):
         places: Iterable[m.Expr] = ()
@@ -28,7 +28,7 @@ def assigned_names(body: Any) -> list[str]:
 
 
 def zero(member: Param) -> m.Expr:
-    """Return a zero of the type of a member."""
+    """Return an expression for a zero of the type and shape of a struct member."""
     assert member.dtype is not None
     if member.shape:
         return m.Filled("zero", member.shape, member.dtype)
@@ -36,5 +36,5 @@ def zero(member: Param) -> m.Expr:
 
 
 def indexed_fields(program: m.Program) -> set[str]:
-    """Return the names of the fields whose elements occur; of other fields the kernel knows only the extents."""
+    """Return the names of the fields whose elements the program accesses, as opposed to only their extents."""
     return {n.field for n in walk_program(program) if isinstance(n, m.Element)}

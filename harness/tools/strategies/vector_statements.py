@@ -24,7 +24,7 @@ class VectorStatements(Statements):
         return super().simples() + own * 2 * self.vectorial
 
     def recurrence(self) -> list[Stmt]:
-        """Return the statement that a loop repeats, in programs with vectors mostly on a vector."""
+        """Return an update of a local, which a loop repeats as a recurrence; in vector programs mostly of a vector."""
         if self.vectorial and self.draw.boolean(0.6):
             return self.update_vector()
         return super().recurrence()
@@ -32,13 +32,13 @@ class VectorStatements(Statements):
     # -- locals ---------------------------------------------------------------------------------------------
 
     def new_vector(self, shape: EntryShape | None = None) -> list[Stmt]:
-        """Return a new local vector or matrix."""
+        """Return the declaration of a new local vector or matrix with a random value."""
         shape = shape or self.some_shape()
         value, dtype = self.vector(shape)
         return [m.Assign((self.declare_vector(shape, dtype),), (value,))]
 
     def update_vector(self) -> list[Stmt]:
-        """Return an update of a local vector, or of some of its entries, that keeps it of order one."""
+        """Return a random update of a local vector, whose entries keep a magnitude of about one."""
         found = self.assignable(self.names.vectors)
         if not found:
             return self.new_vector()
@@ -58,12 +58,12 @@ class VectorStatements(Statements):
         return update(m.Name(name), self.names.vectors[name][0])
 
     def _bounded_vector(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
-        """Return v = f(v op e), where f is a bounded function such as tanh."""
+        """Return the statement v = f(v op e), where f is a bounded function such as tanh and e is random."""
         e, p = self.vector(shape) if self.draw.boolean(0.7) else self.real()
         return [m.Assign((v,), (self.bounded((m.Binary(self.draw.choice("*+-"), v, e), p))[0],))]
 
     def _decay(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
-        """Return v = 0.9 v + 0.25 e."""
+        """Return the statement v = 0.9 v + 0.25 e with a random bounded vector e."""
         e = self.bounded(self.vector(shape))[0]
         return [m.Assign((v,), (add(mul(Number(0.9), v), mul(Number(0.25), e)),))]
 
@@ -110,7 +110,7 @@ class VectorStatements(Statements):
         return [m.Augment(target, "+", mul(Number(0.25), self.bounded(self.real(1))[0]))]
 
     def _swap_vectors(self, v: m.Name, shape: EntryShape) -> list[Stmt]:
-        """Return `v, w = w, v`."""
+        """Return the statement `v, w = w, v` for two vectors of the same type, or another update of v."""
         dtype = self.names.vectors[v.name][1]
         same = [w for w in self.assignable(self.names.vectors) if self.names.vectors[w] == (shape, dtype)]
         others = [m.Name(w) for w in same if w != v.name]
@@ -134,13 +134,13 @@ class VectorStatements(Statements):
     # -- memory ---------------------------------------------------------------------------------------------
 
     def write_element(self) -> list[Stmt]:
-        """Return a write to an element, in programs with vectors at times to an element that is a vector."""
+        """Return a random write to an array element; in vector programs, in half of the cases to a vector element."""
         if self.vectorial and self.draw.boolean(0.5):
             return self.write_vector()
         return super().write_element()
 
     def write_vector(self) -> list[Stmt]:
-        """Return a store to the own element that is a vector, or an atomic on any such element."""
+        """Return statements that store to an own element of an array of vectors, or update an element atomically."""
         own = [a for a in map(self.arrays.__getitem__, sorted(self.access.own)) if a.element and self.own(a)]
         scattered = [a for a in map(self.arrays.__getitem__, sorted(self.access.scatter)) if a.element]
         scattered = [a for a in scattered if self.reachable(a)]
@@ -153,7 +153,7 @@ class VectorStatements(Statements):
         return self._updated(m.Element(array.name, self.place(array)), array)
 
     def store_own_vector(self, array: DrawnField, value: Expr | None = None) -> list[Stmt]:
-        """Return a statement that overwrites or updates the vector of this iteration, or one of its entries."""
+        """Return a statement that assigns or updates this iteration's own vector element, or one of its entries."""
         element = m.Element(array.name, self.own(array) or ())
         e = value or self.bounded(self.vector(array.element))[0]
         kind = self.draw.choice(("store", "add", "linear", "entry", "add"))

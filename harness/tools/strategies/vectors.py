@@ -1,4 +1,4 @@
-"""Draw expressions of vectors and matrices with entries of order one, and reals and conditions made of vectors.
+"""This module draws random expressions that are vectors or matrices, and scalars and conditions made of them.
 
 One shape serves most of a program, so that its vectors can be combined. Each method names its productions in one flat
 list.
@@ -21,26 +21,26 @@ ALPHABETS = ("xyzw", "rgba", "stpq")
 
 
 def part(base: Expr, *indices: int) -> m.Part:
-    """Return an entry at known indices."""
+    """Return the expression for the entry of a vector or matrix at constant indices, such as `v[1]`."""
     return m.Part(base, tuple(map(Number, indices)))
 
 
 class Vectors(Atomics):
-    """Draw vectors, and reals and conditions made of them."""
+    """Draw random expressions of vectors and matrices, and scalar expressions and conditions made of them."""
 
     def some_shape(self) -> EntryShape:
-        """Return a random shape of the vectors of this program."""
+        """Return one of the vector and matrix shapes that the drawn program uses, chosen at random."""
         return self.draw.choice(self.shapes)
 
     def vectors_of(self, shape: EntryShape, assignable: bool = False) -> list[str]:
-        """Return the locals of a shape, or only those that may be assigned."""
+        """Return the names of the locals that are vectors of this shape, or only of those that may be assigned."""
         found = [name for name, (own, _) in self.names.vectors.items() if own == shape]
         return [name for name in found if not assignable or name not in self.names.fixed]
 
     # -- vectors --------------------------------------------------------------------------------------------
 
     def vector(self, shape: EntryShape, depth: int | None = None) -> Typed:
-        """Return a vector or matrix of a shape, and the type of its entries.
+        """Return a random expression that is a vector or matrix of this shape, and the scalar type of its entries.
 
         Args:
             shape: Shape of the result.
@@ -67,7 +67,7 @@ class Vectors(Atomics):
         return self.draw.choice(productions)(shape, depth - 1)
 
     def vector_leaf(self, shape: EntryShape) -> Typed:
-        """Return a local, an element, an argument, or a vector written entry by entry."""
+        """Return a simple vector expression: a local, an element, an argument, or a vector given by its entries."""
         locals_, arrays = self.vectors_of(shape), self.readable_vectors(shape)
         kinds = ["local"] * 5 * bool(locals_) + ["element"] * 3 * bool(arrays) + ["entries", "comprehension", "filled"]
         kind = self.draw.choice(kinds + ["argument"] * (len(shape) == 1 and not self.in_function))
@@ -88,7 +88,7 @@ class Vectors(Atomics):
         return self._entries(shape)
 
     def _entries(self, shape: EntryShape) -> Typed:
-        """Return `Vector([a, b])`, with numbers of the text among the entries."""
+        """Return a random expression such as `Vector([a, 0.5])`, in which some entries are literals."""
         numbers = self.draw.boolean(0.2)
         items = [self.literal() if numbers or self.draw.boolean(0.3) else self.real(0)[0] for _ in range(shape[0])]
         if len(shape) == 2:
@@ -98,7 +98,7 @@ class Vectors(Atomics):
         return m.Vector(tuple(items), self.main), self.main
 
     def _comprehension(self, size: int) -> Typed:
-        """Return `Vector([... for k in range(size)])`."""
+        """Return a random expression of the kind `Vector([... for k in range(size)])`."""
         name = self.fresh("q")
         a, _ = self.real(0)
         index = m.Name(name)
@@ -142,12 +142,12 @@ class Vectors(Atomics):
         return call(self.draw.choice(("min", "max")), a, self.literal() if self.draw.boolean(0.3) else b), promote(p, q)
 
     def _mathematics(self, shape: EntryShape, depth: int) -> Typed:
-        """Return a function that is written in the language, or a value through which no derivative flows."""
+        """Return a call of a mathematical function on a random vector, or an expression without derivative."""
         a, p = self.vector(shape, depth)
         return self.mathematics((a, p))
 
     def _reordered(self, shape: EntryShape, depth: int) -> Typed:
-        """Return a swizzle, a reversed slice or a transpose."""
+        """Return a random vector with its entries reordered: a swizzle, a reversed slice or a transpose."""
         a, p = self.vector(shape, depth) if self.draw.boolean(0.3) else self.vector_leaf(shape)
         if len(shape) == 2:
             return m.Method(a, "transpose"), p
@@ -163,7 +163,7 @@ class Vectors(Atomics):
         return m.Invoke((f := self.draw.choice(found)).name, self.arguments_of(f)), self.main
 
     def _products(self, shape: EntryShape, depth: int) -> Typed:
-        """Return an operation that only vectors have: a unit vector, `cross`, `@`, an outer product or an inverse."""
+        """Return a random unit vector, cross product, matrix product, outer product or inverse."""
         a, p = self.vector(shape, depth)
         if len(shape) == 2:
             return self._of_matrix(a, p, shape)
@@ -179,7 +179,7 @@ class Vectors(Atomics):
         return m.Method(a, "normalized", (Number(0.5),)), p
 
     def _of_matrix(self, a: Expr, p: Scalar, shape: EntryShape) -> Typed:
-        """Return a product, an outer product or an inverse of matrices.
+        """Return a random matrix expression: a product of matrices, an outer product or an inverse.
 
         Args:
             a: A matrix.
@@ -200,7 +200,7 @@ class Vectors(Atomics):
     # -- reals of vectors -----------------------------------------------------------------------------------
 
     def leaf(self) -> Typed:
-        """Return a real leaf, at times an entry of a local vector."""
+        """Return a random real expression without operands, at times an entry of a local vector."""
         if self.names.vectors and self.draw.boolean(0.3):
             name = self.draw.choice(list(self.names.vectors))
             shape, dtype = self.names.vectors[name]
@@ -214,7 +214,7 @@ class Vectors(Atomics):
         return m.Part(base, tuple(self.entry_index(extent) for extent in shape))
 
     def entry_index(self, extent: int) -> Expr:
-        """Return an index inside the extent: a number of the text, or an integer that the launch computes."""
+        """Return a random index expression below `extent`: a literal, or an integer that the kernel computes."""
         if self.draw.boolean():
             return Number(self.draw.integer(0, extent - 1))
         if self.names.indices and self.draw.boolean(0.6):
@@ -223,11 +223,11 @@ class Vectors(Atomics):
         return strip_cast(self.within(*self.integer(1), extent))
 
     def productions(self) -> list[Callable[[int], Typed]]:
-        """Return the methods that draw reals, and in programs with vectors also reals made of vectors."""
+        """Return the methods that draw real expressions; programs with vectors have additional ones."""
         return super().productions() + [self.of_vector] * 5 * self.vectorial
 
     def of_vector(self, depth: int) -> Typed:
-        """Return a real made of a vector or matrix."""
+        """Return a random real expression computed from a vector or matrix, such as a sum or a norm."""
         shape = self.some_shape()
         a, p = self.vector(shape, depth)
         kind = self.draw.choice(("dot", "norm", "sum", "norm_sqr", "dot", "extreme", "slice", "generator", "cross"))
@@ -248,7 +248,7 @@ class Vectors(Atomics):
         return m.Method(a, "cross" if kind == "cross" and shape == (2,) else "dot", (b,)), promote(p, q)
 
     def _of_slices(self, a: Expr, p: Scalar, size: int) -> Typed:
-        """Return a real of slices, such as `v[1:].sum()`, or `v[:2].dot(v[1:])` of neighboring entries."""
+        """Return a real expression made of slices of a vector, such as `v[1:].sum()` or `v[:2].dot(v[1:])`."""
         if size < 3:
             return m.Method(m.Swizzle(a, "yxx"), "sum"), p
         if self.draw.boolean():
@@ -256,14 +256,14 @@ class Vectors(Atomics):
         return m.Method(m.Slice(self.bounded((a, p))[0], None, size - 1), "dot", (m.Slice(a, 1, None),)), p
 
     def _generator(self, size: int) -> Typed:
-        """Return `sum(v[k]*w[k] for k in range(size))`."""
+        """Return a sum over a generator, such as `sum(v[k]*w[k] for k in range(size))`."""
         index = m.Name(self.fresh("q"))
         (a, p), (b, q) = self.vector_leaf((size,)), self.real(0)
         item = mul(m.Part(a, (index,)), add(b, mul(Number(0.5), index)))
         return m.Comprehension("sum", index.name, size, item), promote(p, q)
 
     def condition(self, depth: int = 1) -> Expr:
-        """Return a condition, at times on all entries of a vector."""
+        """Return a random condition, at times one on all entries of a vector, such as `(v < 0.5).any()`."""
         if self.vectorial and self.draw.boolean(0.12):
             a, _ = self.vector(self.some_shape(), 0)
             compared = m.Compare((self.draw.choice(("<", ">")),), (a, Number(self.draw.choice(LITERALS))))
@@ -273,7 +273,7 @@ class Vectors(Atomics):
     # -- memory and calls -----------------------------------------------------------------------------------
 
     def readable_vectors(self, shape: EntryShape) -> list[DrawnField]:
-        """Return the arrays of elements of this shape that may be read."""
+        """Return the arrays that the kernel may read at this point and whose elements have this shape."""
         found = [self.arrays[name] for name in sorted(self.access.readable)]
         return [a for a in found if a.element == shape and self.reachable(a)]
 

@@ -1,4 +1,4 @@
-"""Turn arrays of a program into parts of one larger array, each given to the kernel as a view."""
+"""Replace several arrays of a drawn program by views of one larger array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ FILLERS = (0.5, 0.75, -0.25, 1.0)
 
 
 def with_views(draw: Chooser, program: m.Program) -> m.Program:
-    """Return the program with up to three arrays of one type as views of one array, in any order and with gaps."""
+    """Return the program with up to three of its arrays of one type replaced by views of one array.
+
+    The views have any order, with gaps between them.
+    """
     # Functions read arrays by name, so their arrays cannot become arguments of the kernel.
     fixed = {name for f in program.kernel.functions for name in fields_used(f.body)}
     able = [f for f in program.fields if len(f.shape) == 1 and f.name in indexed_fields(program) - fixed]
@@ -31,7 +34,7 @@ def with_views(draw: Chooser, program: m.Program) -> m.Program:
 
 
 def _joined(draw: Chooser, program: m.Program, chosen: list[m.Field]) -> m.Program:
-    """Return the program with the chosen fields as views of one array with random gaps."""
+    """Return the program with the chosen arrays replaced by views of one new array, with random gaps between them."""
     gaps = [draw.choice((0, 1, 0, 2)) for _ in range(len(chosen) + 1)]
     views, end = [], gaps[0]
     for field, gap in zip(chosen, gaps[1:]):
@@ -50,7 +53,9 @@ def _joined(draw: Chooser, program: m.Program, chosen: list[m.Field]) -> m.Progr
 def _content(
     base: m.Field, names: list[str], gaps: list[int], pairs: tuple[tuple[str, m.Content], ...]
 ) -> tuple[tuple[str, m.Content], ...]:
-    """Return contents by name, with views of one array joined into it, and fillers in gaps.
+    """Return the array contents by name, where the contents of all views are joined to those of their one array.
+
+    Gaps between the views hold fillers.
 
     Args:
         base: The array that the views are parts of.

@@ -1,4 +1,4 @@
-"""Draw programs under a tape from a seed, and compute their loss and gradient by dual numbers.
+"""Draw random programs for a tape, and compute their loss and gradient by dual numbers for comparison.
 
 Invariant: a program has at most MULTIPLIED products, so all values and derivatives are integers far below 2^53.
 """
@@ -27,7 +27,7 @@ _TAIL = "\n    store y[%2], {last}\n  }}\n}}\n"
 
 @dataclass(frozen=True)
 class TapeKernel:
-    """Describe a kernel of two arrays that stores to y.
+    """Describe a kernel that reads an array x and stores to an array y: its IR text and its meaning on dual numbers.
 
     Attributes:
         text: Its statements after the load of x[i].
@@ -42,7 +42,7 @@ class TapeKernel:
     multiplies: bool = False
 
     def kernel(self, name: str) -> str:
-        """Return the IR text of the kernel."""
+        """Return the IR text of the kernel under the given name."""
         return (_HEAD + self.text + _TAIL).format(name=name, last=self.last)
 
 
@@ -81,7 +81,7 @@ COPIES = ("copy", "copy", "copy")
 
 @dataclass(frozen=True)
 class TapeStep:
-    """Represent one step of a program.
+    """Represent one step of a program for a tape: a launch, a copy between two fields, or a write by the host.
 
     Attributes:
         kind: A key of KERNELS, one of WRITES, or "copy".
@@ -100,7 +100,7 @@ class TapeStep:
 
 @dataclass(frozen=True)
 class TapeProgram:
-    """Represent a program under a tape.
+    """Represent a random program that runs under a tape: the fields' initial contents and a sequence of steps.
 
     Attributes:
         initial: Initial content of the fields.
@@ -115,7 +115,7 @@ class TapeProgram:
 
 
 def draw_program(source: random.Random) -> TapeProgram:
-    """Return a program of 2 to 7 steps."""
+    """Return a random program for a tape, with 2 to 7 steps."""
     steps: list[TapeStep] = []
     multiplied = 0
     for _ in range(source.randint(2, 7)):
@@ -130,7 +130,7 @@ def draw_program(source: random.Random) -> TapeProgram:
 
 
 def loss_and_gradient(program: TapeProgram) -> tuple[float, np.ndarray]:
-    """Return the loss, and its derivatives of shape (fields, elements).
+    """Return the loss, and its derivatives by all initial elements in an array of shape (fields, elements).
 
     A number that the host writes is a constant if a launch has used the array before; else it is the input itself.
     """
@@ -151,7 +151,7 @@ def loss_and_gradient(program: TapeProgram) -> tuple[float, np.ndarray]:
 
 
 def _written(step: TapeStep, before: Dual, was_used: bool) -> Dual:
-    """Return a field after a write of the host.
+    """Return the values and derivatives of a field, as dual numbers, after the host has written to it.
 
     Args:
         step: The step that writes.

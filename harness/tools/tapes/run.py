@@ -1,4 +1,4 @@
-"""Run programs under tapes through the runtime: alone, in forward mode, and two in threads that take turns.
+"""Run random programs under tapes: alone, in forward mode, and two at once in threads that take turns.
 
 The schedule of the two threads is drawn too, and nothing runs at the same time, so every failure can be repeated.
 """
@@ -25,14 +25,14 @@ ROUNDS = 3
 
 
 class TapeBench:
-    """Hold the runtime of one process, which starts at first use, and the kernels of all programs."""
+    """Compile the kernels of all random programs, and check the gradients of programs on one backend."""
 
     def __init__(self) -> None:
         self._kernels: dict[str, TextKernel] = {}
         self._generation = -1
 
     def check(self, number: int, arch: str) -> str:
-        """Return the first mistake in the gradients of the programs of a number, or an empty text.
+        """Return a message on the first wrong gradient of the two programs drawn from a seed, or an empty text.
 
         The first program runs alone and in forward mode, and both programs run in threads.
 
@@ -60,7 +60,7 @@ class TapeBench:
 
 
 class RunningProgram:
-    """Run one program on fields of its own."""
+    """Run one random program under a tape, on fields that no other program uses."""
 
     def __init__(self, program: TapeProgram, kernels: dict[str, TextKernel]) -> None:
         self.program, self.kernels = program, kernels
@@ -75,7 +75,7 @@ class RunningProgram:
             field.from_numpy(np.array(content, np.float64))
 
     def parts(self, rounds: int = 1) -> Iterator[Part]:
-        """Yield the actions of a thread one by one, for a number of tapes."""
+        """Yield functions that together run the program under a tape, as often as `rounds` says."""
         for _ in range(rounds):
             tape = Tape(self.loss)
             yield self.begin
@@ -85,14 +85,14 @@ class RunningProgram:
             yield self.read
 
     def block(self) -> Iterator[Part]:
-        """Yield the launches and writes inside a tape."""
+        """Yield functions that each run one step or one loss kernel of the program inside the tape."""
         for step in self.program.steps:
             yield lambda step=step: self.do(step)  # type: ignore[misc]
         for field in self.fields:
             yield lambda field=field: self.kernels["weigh"](x=field, loss=self.loss)  # type: ignore[misc]
 
     def do(self, step: TapeStep) -> None:
-        """Run one step."""
+        """Run one step of the program: launch a kernel, copy a field, or write to a field from the host."""
         target, other = self.fields[step.target], self.fields[step.source]
         if step.kind in self.kernels:
             self.kernels[step.kind](x=other, y=target)
@@ -106,11 +106,11 @@ class RunningProgram:
             target.from_numpy(np.full(ELEMENTS, float(step.number)))
 
     def read(self) -> None:
-        """Record the loss and the gradients after a tape."""
+        """Append the loss and the gradients that the tape has computed to the results."""
         self.found.append((self.loss[None], np.array([field.grad.to_numpy() for field in self.fields])))
 
     def wrong(self) -> str:
-        """Return the first difference from dual numbers, or an empty text."""
+        """Return a message on the first difference of the results from dual numbers, or an empty text."""
         loss, exact = loss_and_gradient(self.program)
         for value, gradient in self.found:
             if value != loss:
@@ -120,7 +120,7 @@ class RunningProgram:
         return "" if self.found else "nothing was found"
 
     def wrong_tangent(self, source: random.Random) -> str:
-        """Return the difference of forward mode from dual numbers along a random direction, or an empty text."""
+        """Return a message on where a random forward-mode derivative differs from dual numbers, or an empty text."""
         seeds = [np.array([float(source.randint(-2, 2)) for _ in range(ELEMENTS)]) for _ in self.fields]
         with FwdMode(self.loss, self.fields, seeds):
             for part in self.block():

@@ -1,4 +1,4 @@
-"""Claim the arrays of a tape or a forward mode: meanwhile, no other thread may differentiate or write them.
+"""Reserve the arrays of a tape or a forward mode, so that no other thread may differentiate or write them.
 
 Invariant: adjoints and tangents of an array are used by one thread at a time. A write of another thread to an array of
 a tape is an error of the tape if a derivative depends on it; it never becomes a derivative.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ArrayClaim:
-    """The arrays of one tape or forward mode, from when it is made to `end`.
+    """Reserve arrays for one tape or forward mode until `end` is called.
 
     Attributes:
         what: The name of the tape or mode in messages.
@@ -40,7 +40,7 @@ class ArrayClaim:
         self.threads.end(self.own)
 
     def renewed(self) -> ArrayClaim:
-        """Return claims of the same arrays for another pass; raises as `take` does."""
+        """Return a new reservation of the same arrays, for another pass. Raise TapeError as `take` does."""
         made = ArrayClaim(self.what, False)
         made.clears = self.clears
         try:
@@ -51,17 +51,17 @@ class ArrayClaim:
         return made
 
     def meet(self, binding: Binding) -> None:
-        """Record that a launch is about to use the arrays of a binding."""
+        """Record that a launch in this thread is about to use the arrays of a binding."""
         self.own.used.update(found for found in binding.arrays.values() if isinstance(found, Array))
 
     def use(self, binding: Binding) -> None:
-        """Record the arrays of a launch, and claim derivatives of those that have a gradient; raises as `take` does."""
+        """Record the arrays of a launch, and reserve those that have a gradient. Raise TapeError as `take` does."""
         self.meet(binding)
         found = (binding.arrays[name] for name in binding.program.gradients)
         self.take(array for array in found if isinstance(array, Array))
 
     def take(self, arrays: Iterable[Array]) -> None:
-        """Claim derivatives of arrays. Raise TapeError if another thread is using them."""
+        """Reserve arrays for derivatives of this thread. Raise TapeError if another thread has reserved one."""
         for array in arrays:
             if array not in self.arrays:
                 is_foreign = self.threads.is_foreign(array)

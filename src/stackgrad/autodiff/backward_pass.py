@@ -1,4 +1,4 @@
-"""Watch a tape's backward pass: record nothing, and restore primals that gradient functions write.
+"""Observe launches and writes of gradient functions while a tape runs backward, and save primals they overwrite.
 
 Invariant: when the pass ends, every primal is what it was when it began.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BackwardPass:
-    """The watcher while a tape runs backward: it saves the primals that gradient functions write."""
+    """Observe a tape that runs backward, and save the primals that gradient functions overwrite."""
 
     recording = constant = False
     copy = staticmethod(launch_copy)
@@ -28,16 +28,16 @@ class BackwardPass:
         self._log = log
 
     def admit_inner(self) -> None:
-        """Raise TapeError, because a tape would clear the adjoints that the pass is computing."""
+        """Raise TapeError if a tape is entered now, because it would clear the adjoints being computed."""
         raise TapeError(
             "a tape cannot be entered while another one runs backward", "use kernel.grad() in gradient functions"
         )
 
     def instead(self, binding: Binding, scalars: Scalars) -> None:
-        """Return None: gradient functions launch the kernels that they name."""
+        """Return None, because no kernel is launched in place of the requested one."""
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Save the primals that the launch will overwrite."""
+        """Save the primals that a launch is about to overwrite."""
         for array in binding.written:
             self._log.disturb(array)
 
@@ -48,7 +48,7 @@ class BackwardPass:
         """Do nothing, because nothing is recorded."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Save the primal that the host will overwrite."""
+        """Save the primal that the host is about to overwrite."""
         self._log.disturb(array)
 
     def before_host_read(self, array: Array, place: Any) -> bool:

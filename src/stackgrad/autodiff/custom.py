@@ -1,4 +1,4 @@
-"""Define functions that take no part in a tape's gradient, or that bring a gradient of their own.
+"""Define decorators for functions that a tape ignores, or whose gradient the user writes.
 
 Invariant: launches inside such a function are watched by all tapes, because they may destroy what a gradient reads, but
 they are not recorded. Each decorator works on functions and, in classes, on methods.
@@ -44,7 +44,7 @@ def no_grad(function: F) -> F:
 
 
 def grad_replaced(function: F) -> F:
-    """Record calls of a function as a whole; use it as a decorator. Their gradient is the function given by `grad_for`.
+    """Return a function whose calls a tape records as a whole; `grad_for` sets its gradient. Use it as a decorator.
 
     `f.grad(...)` calls that gradient by hand.
 
@@ -70,7 +70,7 @@ def grad_replaced(function: F) -> F:
 
 
 def grad_for(primal: Callable[..., Any]) -> Callable[[F], F]:
-    """Make a function the gradient of `primal`; use it as a decorator. It is called with the same arguments.
+    """Register a function as the gradient of `primal`; use it as a decorator.
 
     The gradient sees the fields as they are when it runs. It may write them, for example to rebuild content that it
     needs; the tape puts primals back.
@@ -97,7 +97,7 @@ def grad_for(primal: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def custom_gradient(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the gradient of a function that is `grad_replaced`. Raise TapeError if it has none."""
+    """Return the gradient function of a function decorated with `grad_replaced`. Raise TapeError if it has none."""
     gradient: Callable[..., Any] | None = call.gradient  # type: ignore[attr-defined]
     if gradient is None:
         name = getattr(call, "__name__", call)

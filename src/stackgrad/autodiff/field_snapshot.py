@@ -12,7 +12,7 @@ from .gradients import companions
 
 
 class FieldsSnapshot:
-    """Hold copies of all placed arrays of the runtime, gradients included, and the number of the next random launch.
+    """Hold copies of all arrays of the runtime that have memory, gradients included, to restore them later.
 
     Attributes:
         launch_number: The number of the next launch that draws random numbers.
@@ -35,7 +35,7 @@ class FieldsSnapshot:
             array.version = version if exactly else stamp()
 
     def of(self, array: Array) -> np.ndarray:
-        """Return the contents that an array had."""
+        """Return the contents that an array had when the snapshot was made."""
         return self.contents[array][0]
 
 

@@ -1,4 +1,4 @@
-"""Run forward mode for whole programs: `FwdMode` runs every launch with tangents beside its values.
+"""Compute derivatives of whole programs in forward mode: `FwdMode` launches tangent kernels for all kernels.
 
 Invariant: while the mode is active, `x.dual` of a field is the derivative of its content along the seeds. A field
 carries a tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those
@@ -37,7 +37,7 @@ GRAD, DUAL = ".grad", ".dual"
 
 
 class FwdMode:
-    """A context manager that computes the derivative of `loss` along `seed`, J v, and stores it in `loss.dual`.
+    """Compute J v, the derivative of `loss` along `seed`, in a `with` block, and store it in `loss.dual`.
 
         with sg.ad.FwdMode(loss, x, seed=v):
             run()
@@ -99,7 +99,7 @@ class FwdMode:
         return self
 
     def _begin(self) -> None:
-        """Clear duals, give the losses and parameters tangents, and set the seeds."""
+        """Clear all duals, allocate tangents for the losses and parameters, and set the seeds."""
         self._roots = {array for tensor in (*self.losses, *self.params) for array in tensor.arrays}
         if self.clear_gradients:
             clear_all_gradients(SNodeGradType.DUAL)
@@ -129,7 +129,7 @@ class FwdMode:
             self._claims.end()
 
     def _end(self) -> None:
-        """Finish the mode: set duals of parameters to 0 and of losses to derivatives; remove other lent duals."""
+        """End forward mode: set duals of losses to derivatives, those of parameters to 0, and remove temporary ones."""
         self._end_unseen(dict.fromkeys(self._shared))
         losses = {array for tensor in self.losses for array in tensor.arrays}
         for array in self._roots - losses:
@@ -144,14 +144,14 @@ class FwdMode:
         self._shared.clear()
 
     def forget(self) -> None:
-        """Remove, after the block, all duals that fields did not have before, also those of losses and parameters."""
+        """Remove all tangents that this mode allocated, also those of losses and parameters."""
         for array in self._lent:
             array._dual = None
 
     # -- results --------------------------------------------------------------------------------------------
 
     def jacobian(self, loss: Any = None) -> np.ndarray:
-        """Return the derivatives of a loss; None means the only loss.
+        """Return the derivatives of a loss along all directions; None means the only loss.
 
         The shape is (*shape), or (n, *shape) for n directions, with the axes of elements of vectors and matrices last.
         A loss that is none of this mode raises TapeError.
@@ -169,7 +169,7 @@ class FwdMode:
     # -- launches -------------------------------------------------------------------------------------------
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch a kernel once for each direction, each time from the same contents."""
+        """Launch the tangent kernel of a kernel once for each direction, each time from the same contents."""
         shared = shared_boxes(binding, scalars, self._carries)
         self._end_unseen(shared)
         try:
@@ -191,7 +191,10 @@ class FwdMode:
     def run_gradient(
         self, binding: Binding, backward: BoundGradient, scalars: Scalars, draws: Draws, replaced: Replaced
     ) -> None:
-        """Launch a gradient once for each direction, from the same adjoints; see `launch_grad` for `replaced`."""
+        """Launch the tangent kernel of a grad kernel once for each direction, from the same adjoints.
+
+        See `launch_grad` for `replaced`.
+        """
         program, duals = binding.program, self._of(binding)
         constants = self._constants(binding, duals)
         for name in program.gradients:
@@ -213,7 +216,7 @@ class FwdMode:
         draws: Draws,
         replaced: Replaced,
     ) -> None:
-        """Launch once for each direction, from the same contents; `fields` are those that the launch writes."""
+        """Launch a tangent kernel once for each direction, and restore overwritten contents before each launch."""
         written = sorted(launcher.lowered.writes & memory.keys()) if self.batched else []
         if written:
             RUNTIME.settle()
@@ -233,7 +236,7 @@ class FwdMode:
                     array._dual.version = stamp()
 
     def _of(self, binding: Binding) -> dict[str, list[np.ndarray]]:
-        """Return, by array of a launch, its tangents for each direction; arrays without tangents are left out."""
+        """Return the tangents of each array of a launch, one per direction; arrays without tangents are left out."""
         found = {}
         for param in binding.program.kernel.params:
             if isinstance(param.type, ArrayType) and param.type.dtype.is_real:
@@ -249,18 +252,18 @@ class FwdMode:
         return found
 
     def _carries(self, array: Array) -> bool:
-        """Return True if a field carries a tangent in this mode."""
+        """Return True if an array has tangents in this mode."""
         return array.dtype.is_real and (array.needs_grad or array.needs_dual or array in self._roots)
 
     def tangents(self, array: Array) -> list[np.ndarray]:
-        """Return the tangents of a field, one for each direction; an empty list if it carries none.
+        """Return the tangents of a field, one for each direction, or an empty list if it has none.
 
         A gradient carries tangents only if a launch has given it some.
         """
         return self._memory(array) if array in self._duals or self._carries(array) else []
 
     def _of_gradient(self, array: Array) -> list[np.ndarray]:
-        """Return the tangents of a gradient that a launch uses; from now on they end where the host writes it."""
+        """Return the tangents of an adjoint array that a launch uses; a later write by the host ends them."""
         self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.shape)
         return self._memory(array)
 
@@ -272,23 +275,23 @@ class FwdMode:
         return frozenset(arrays if self.constant else own - declared)
 
     def _touch(self, binding: Binding, scalars: Scalars) -> None:
-        """Record the elements that a launch touches."""
+        """Record which elements of which arrays a launch accesses."""
         self._claims.meet(binding)
         for array, boxes in binding.touched_boxes(scalars).items():
             known = self._touched.setdefault(array, {})
             known.update({tuple((s.start, s.stop) for s in box): box for box in boxes})
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Return True if a derivative ends where the host reads; then there was a warning."""
+        """Warn if the host is about to read elements whose tangent is not 0. Return True if there was a warning."""
         duals = None if self.constant else self._duals.get(array)
         return duals is not None and self._reads.read(array, duals, place)
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Return True if a derivative ends where the host reads the result of a launch; then there was a warning."""
+        """Warn if the host reads a launch's result whose tangent is not 0. Return True if there was a warning."""
         return not self.constant and self._reads.result(binding, scalars, self._of(binding))
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Set to 0 the tangents of elements that the host overwrites, because what the host writes is constant.
+        """Set the tangents of the elements that the host overwrites to 0.
 
         What no launch has used yet is an input, and keeps its tangent.
         """
@@ -308,7 +311,7 @@ class FwdMode:
         array._dual.version = stamp()
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
-        """End the tangents of elements of exported arrays that were written without notice.
+        """Set the tangents to 0 where outside code has changed exported arrays without notice.
 
         Args:
             places: The boxes to compare in each array, or None for the whole array.
@@ -325,7 +328,7 @@ class FwdMode:
     # -- memory ---------------------------------------------------------------------------------------------
 
     def _memory(self, array: Array) -> list[np.ndarray]:
-        """Return the tangents of an array, made if there are none; a single direction uses `x.dual`."""
+        """Return the tangents of an array, one per direction; allocate them if there are none."""
         found = self._duals.get(array)
         if found is None:
             self._claims.take([array])
@@ -338,14 +341,14 @@ class FwdMode:
         return found
 
     def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
-        """Return the tangents of memory of another library, which is recognized by its address and shape."""
+        """Return the tangents of an array of another library, which is found by its address and shape."""
         key = memory.__array_interface__["data"][0], memory.shape
         if key not in self._foreign:
             self._foreign[key] = memory, [np.zeros_like(memory) for _ in range(self.count or 1)]
         return self._foreign[key][1]
 
     def _set_seed(self, tensor: Any, seed: np.ndarray) -> None:
-        """Set the tangents of a parameter to the seed."""
+        """Set the tangents of a parameter to the seeds, one for each direction."""
         (array,) = tensor.arrays
         dtype = array.dtype.dtype
         RUNTIME.settle()
@@ -355,14 +358,14 @@ class FwdMode:
 
 
 def lend_dual(array: Array) -> None:
-    """Give an array a tangent that forward mode removes later; its `needs_dual` stays the same."""
+    """Allocate a tangent array that forward mode removes later; the array's `needs_dual` stays the same."""
     dual = array.companion("dual")
     dual._companion = None
     dual.allocate(array.shape)
 
 
 def _outer(tensor: Any, memory: np.ndarray) -> np.ndarray:
-    """Return a view of an array of vectors or matrices in which the axes of elements come last."""
+    """Return a view of an array's memory in which the axes of vector and matrix entries come last."""
     if isinstance(tensor, MatrixArray) and tensor.element_first:
         count = len(tensor.element.shape)
         return np.moveaxis(memory, range(count), range(-count, 0))
@@ -370,7 +373,7 @@ def _outer(tensor: Any, memory: np.ndarray) -> np.ndarray:
 
 
 def _tensors(given: Any, what: str) -> list[Any]:
-    """Return losses or parameters as a list. Raise TapeError for what cannot be one."""
+    """Return losses or parameters as a list. Raise TapeError if one is not a field or ndarray of reals."""
     found = list(given) if isinstance(given, (list, tuple)) else [given]
     if not found:
         raise TapeError(f"forward mode needs a {what}, and the list is empty", "give a field or ndarray")

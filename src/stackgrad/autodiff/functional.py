@@ -185,7 +185,7 @@ def hessian(
 
 
 def _tangents(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> list[np.ndarray]:
-    """Return the derivative of each output along `v`."""
+    """Return the forward-mode derivative J v of each output along `v`."""
     _refuse_inside("jvp")
     mode = FwdMode(_listed(outputs), params, v)
     try:
@@ -197,7 +197,7 @@ def _tangents(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> list
 
 
 def _second(loss: Any, params: Any, run: Callable[[], Any], v: Any, options: tuple[Any, ...]) -> list[np.ndarray]:
-    """Return the derivative of each gradient along `v`; `options` are weights, seed and budget."""
+    """Return the derivative along `v` of the gradient of each parameter; `options` are weights, seed and budget."""
     _refuse_inside("hvp")
     weights, seed, budget = options
     gradients = _gradients(params)
@@ -211,7 +211,7 @@ def _second(loss: Any, params: Any, run: Callable[[], Any], v: Any, options: tup
 
 
 class _Output(FieldLoss):
-    """A loss that keeps its contents on entry."""
+    """Represent an output of the differentiated function as a loss that is not set to zero on entry."""
 
     def begin(self) -> None:
         for array in self.tensor.arrays:
@@ -221,7 +221,7 @@ class _Output(FieldLoss):
 def _pullbacks(
     outputs: Any, params: Any, run: Callable[[], Any], cotangents: Sequence[np.ndarray], budget: int
 ) -> Iterator[list[np.ndarray]]:
-    """Yield the gradients of all parameters for one cotangent after the other, from a single run."""
+    """Yield the gradients of all parameters for each cotangent in turn; the function itself runs once."""
     _refuse_inside("vjp")
     gradients = _gradients(params)
     passes = [_terms(_listed(outputs), one) for one in zip(*cotangents)]
@@ -237,12 +237,12 @@ def _pullbacks(
 
 
 def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[SeededLoss]:
-    """Return the outputs as losses with these cotangents."""
+    """Return the outputs as losses, each with its cotangent."""
     return [SeededLoss(_Output(t.loss.tensor), t.cotangent) for t in terms_of(outputs, None, list(cotangents))]  # type: ignore[attr-defined]
 
 
 def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.ndarray]]:
-    """Yield batches of directions, and restore the state of all fields before each batch but the first."""
+    """Yield each batch of directions, and restore the contents of all fields before every batch but the first."""
     before = FieldsSnapshot()
     for k, basis in enumerate(batches):
         if k:
@@ -251,7 +251,7 @@ def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.nda
 
 
 def _refuse_inside(what: str) -> None:
-    """Raise TapeError inside a tape or forward mode."""
+    """Raise TapeError if a tape or forward mode is active."""
     if RUNTIME.tapes or RUNTIME.forward is not None:
         where = "in forward mode" if RUNTIME.forward is not None else "inside a tape"
         raise TapeError(f"sg.ad.{what} {where}: it makes a mode of its own", "call it outside")
@@ -269,7 +269,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _like(given: Any, found: list[T]) -> T | list[T]:
-    """Return the results as a list if the user gave a list, else the only result."""
+    """Return a list of results if the user's argument was a list, else the only result."""
     return found if _is_list(given) else found[0]
 
 
@@ -283,17 +283,17 @@ def _gradients(params: Any) -> list[Any]:
 
 
 def _size(tensors: list[Any]) -> int:
-    """Return the number of elements of all tensors together."""
+    """Return the total number of elements of all tensors."""
     return sum(int(np.prod(tensor_shape(t))) for t in tensors)
 
 
 def _prefers_reverse(outputs: list[Any], params: list[Any]) -> bool:
-    """Return True if everything has a gradient and there are fewer elements of outputs than of parameters."""
+    """Return True if reverse mode is cheaper: all tensors have gradients, and outputs are fewer than parameters."""
     return all(getattr(t, "needs_grad", False) for t in (*outputs, *params)) and _size(outputs) < _size(params)
 
 
 def _bases(tensors: list[Any], batch: int) -> Iterator[list[np.ndarray]]:
-    """Yield the unit vectors of all tensors together in batches: an array (n, *shape) for each tensor."""
+    """Yield the unit vectors of the space of all tensors in batches: an array (n, *shape) for each tensor."""
     if batch < 1:
         raise OptionError(f"a batch of {batch} directions", "give batch= at least 1")
     total = _size(tensors)
@@ -303,7 +303,9 @@ def _bases(tensors: list[Any], batch: int) -> Iterator[list[np.ndarray]]:
 
 
 def _split(rows: np.ndarray, tensors: list[Any], front: bool = False) -> list[np.ndarray]:
-    """Split rows, one for each element of all tensors together, into arrays (*shape, *rest); front: (rest, *shape).
+    """Split a matrix with one row for each element of all tensors into one array (*shape, *rest) for each tensor.
+
+    If `front` is true, the arrays have the shape (rest, *shape).
 
     In front of a number, the axis of a batch alone would look like a single direction, so a number has one element
     then.
@@ -318,6 +320,6 @@ def _split(rows: np.ndarray, tensors: list[Any], front: bool = False) -> list[np
 
 
 def _moved(block: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a block (*parameter, *output) as (*output, *parameter); `shape` is that of the output."""
+    """Return a block of a Jacobian with the axes of the output moved before those of the parameter."""
     inner = block.ndim - len(shape)
     return np.moveaxis(block, range(inner, block.ndim), range(len(shape)))

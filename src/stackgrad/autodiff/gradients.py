@@ -1,4 +1,4 @@
-"""Clear gradients: all adjoints or all tangents of the runtime at once."""
+"""Set all adjoints or all tangents of the runtime to zero at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..runtime.usage_errors import OptionError
 
 
 class SNodeGradType(enum.Enum):
-    """The companions of fields that `clear_all_gradients` can clear.
+    """List the kinds of derivative arrays that `clear_all_gradients` can clear.
 
     Check bits are a notion of the dialect and do not exist here, so there is nothing to clear for them.
     """
@@ -40,13 +40,13 @@ def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOI
 
 
 def companions(array: Array) -> list[Array]:
-    """Return the gradient of an array, its tangents, and the tangents of its gradient, as far as they exist."""
+    """Return those arrays that exist among an array's adjoint, its tangent, and the tangent of its adjoint."""
     beside = (array._grad, array._dual, None if array._grad is None else array._grad._dual)
     return [one for one in beside if one is not None]
 
 
 def _clear(array: Array, kind: SNodeGradType) -> None:
-    """Set the gradient of an array, or its tangents, to 0."""
+    """Set the adjoints or the tangents of an array to 0."""
     if kind is SNodeGradType.ADJOINT and array.needs_grad:
         array.grad.fill(0)
     if kind is SNodeGradType.DUAL:

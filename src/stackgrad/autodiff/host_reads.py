@@ -1,4 +1,4 @@
-"""Warn where a value with a derivative is read by the host: as a number it has no derivative.
+"""Warn if the host reads a value that has a derivative, because the derivative is lost in a plain number.
 
 An example is `m[None]`, given to the next kernel. What the host does with a value is not seen, so the warning comes
 where it is read: inside the block, if a recorded launch wrote it and what was written depends on something with a
@@ -46,7 +46,7 @@ RESULT_CURE = (
 
 
 class LostGradientWarning(UserWarning):
-    """The host read a value with a derivative while derivatives are taken; as a number it has none."""
+    """Warn that the host read a value with a derivative inside a tape or forward mode, which ends the derivative."""
 
 
 UserLine = tuple[str, int]
@@ -57,7 +57,7 @@ Written = tuple[int, LaunchRecord | None, list[Box]]
 
 
 class HostReads:
-    """The reads by the host inside one tape.
+    """Check the reads by the host inside one tape, and warn if they end a derivative.
 
     Attributes:
         log: The log of the tape.
@@ -75,7 +75,7 @@ class HostReads:
         self._done = 0
 
     def read(self, array: Array, at: Any) -> bool:
-        """Check a read of some elements by the host, or, with None, the export of a view of all.
+        """Warn, or raise TapeError if `strict`, if the host reads elements with a derivative; `at` None means all.
 
         Return True if the program was told that the derivative of these elements ends there.
         """
@@ -91,7 +91,7 @@ class HostReads:
         return record is not None
 
     def result(self, binding: Binding) -> bool:
-        """Check the host's read of the result of the launch that has just ended. Return as `read` does."""
+        """Warn if the result of the launch that has just ended, and that the host reads, has a derivative."""
         place, record = site(), self.log.events[-1] if self.log.events else None
         names = results(binding)
         if place in self._places or not isinstance(record, LaunchRecord) or not names:
@@ -108,7 +108,7 @@ class HostReads:
         return is_active
 
     def _tell(self, place: UserLine | None, reason: str, cure: str, strict: bool) -> None:
-        """Warn once for each place in the program, or raise TapeError if `strict`."""
+        """Warn once for each line of the user's program, or raise TapeError if `strict`."""
         if strict:
             raise TapeError(reason, cure)
         self._places.add(place)
@@ -117,7 +117,7 @@ class HostReads:
     # -- who wrote it -----------------------------------------------------------------------------------------
 
     def _index(self) -> None:
-        """Record which elements the events since the last call wrote."""
+        """Record the elements that were written by events logged since the last call."""
         for number, event in enumerate(self.log.events[self._done :], self._done):
             if isinstance(event, LaunchRecord):
                 for array, boxes in event.binding.write_boxes(event.scalars).items():
@@ -141,7 +141,7 @@ class HostReads:
         return None
 
     def _depends(self, record: LaunchRecord, name: str, number: int, depth: int) -> bool:
-        """Return True if what a launch wrote to an array depends on something with a derivative.
+        """Return True if the values that a launch wrote to an array depend on something with a derivative.
 
         Args:
             record: The launch.
@@ -165,7 +165,7 @@ class HostReads:
         return False
 
     def _is_active(self, array: Array, box: Box, before: int, depth: int) -> bool:
-        """Return True if elements had a derivative before the event of number `before`."""
+        """Return True if elements of a box had a derivative before the event of this number."""
         for number, record, boxes in reversed(self._written.get(array, ())):
             if number >= before or not _meet(boxes, box):
                 continue
@@ -177,18 +177,18 @@ class HostReads:
 
 
 class TangentReads:
-    """The reads by the host inside forward mode: a derivative ends where a tangent is not 0."""
+    """Check the reads by the host inside forward mode, and warn if a tangent that is not 0 ends there."""
 
     def __init__(self) -> None:
         self._writers: dict[Array, str] = {}
         self._places: set[UserLine | None] = set()
 
     def wrote(self, binding: Binding) -> None:
-        """Record the arrays that a launch is about to write."""
+        """Record that a launch is about to write its arrays, and from which line it was called."""
         self._writers.update(dict.fromkeys(binding.written, described(binding, site())))
 
     def read(self, array: Array, tangents: Iterable[np.ndarray], at: Any) -> bool:
-        """Check a read of some elements by the host; return as `HostReads.read` does.
+        """Warn if elements that the host reads have a tangent that is not 0. Return True if there was a warning.
 
         Args:
             array: The array.
@@ -206,7 +206,7 @@ class TangentReads:
         return True
 
     def result(self, binding: Binding, scalars: Scalars, tangents: Mapping[str, list[np.ndarray]]) -> bool:
-        """Check the host's read of the result of a launch on arrays with these tangents, by name."""
+        """Warn if the result of a launch, read by the host, has a tangent that is not 0."""
         place = site()
         if place in self._places:
             return True
@@ -227,17 +227,17 @@ RESULT_ENDS = f": {ENDS.removeprefix('and ')}"
 
 
 def results(binding: Binding) -> list[str]:
-    """Return the names of the arrays of a launch that hold what the kernel returns."""
+    """Return the names of the arrays in which a launch stores the values that its kernel returns."""
     return [name for name in binding.arrays if name.startswith(f"{RETURN}.")]
 
 
 def tell(reason: str, cure: str) -> None:
-    """Warn at the line of the caller."""
+    """Issue a LostGradientWarning at the line of the user's program that led to this call."""
     warn(f"{reason}\n    cure: {cure}", LostGradientWarning)
 
 
 def described(binding: Binding, site: UserLine | None) -> str:
-    """Return the name of a launch for messages: its kernel, and the line of the call."""
+    """Return a description of a launch for messages: its kernel and the line of its call."""
     return f"kernel {binding.program.label}, launched at {site[0]}:{site[1]}," if site else binding.program.label
 
 
@@ -256,28 +256,28 @@ def is_discarded() -> bool:
 
 
 def _box(array: Array, place: Any) -> Box:
-    """Return the box of an index; None means the whole array."""
+    """Return the box of elements that an index selects; None means the whole array."""
     return box_of(... if place is None else place, array.shape)
 
 
 def _names(record: LaunchRecord, array: Array) -> list[str]:
-    """Return the names under which the kernel of a record uses an array."""
+    """Return the parameter names under which a recorded launch uses an array."""
     return [name for name, found in record.binding.arrays.items() if found is array]
 
 
 def _meet(boxes: Iterable[Box], box: Box) -> bool:
-    """Return True if one of the boxes has elements in common with a box."""
+    """Return True if any of the boxes shares an element with `box`."""
     return any(intersect_boxes(one, box) is not None for one in boxes)
 
 
 def _replaces(record: LaunchRecord | None, array: Array, boxes: list[Box], box: Box) -> bool:
-    """Return True if an event overwrites all elements of a box."""
+    """Return True if a recorded launch or host write certainly overwrites all elements of a box."""
     if not any(box_covers(one, box) for one in boxes):
         return False
     return record is None or all(_stores(record.binding.program, name) for name in _names(record, array))
 
 
 def _stores(program: Program, name: str) -> bool:
-    """Return True if a kernel stores to an array outside of all branches."""
+    """Return True if a kernel stores to an array unconditionally."""
     top = [s for task in program.kernel.tasks for s in task.body]
     return any(isinstance(s, n.Store) and s.array == name for s in top)

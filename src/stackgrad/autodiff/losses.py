@@ -1,4 +1,4 @@
-"""Define the losses of a tape: what can be a loss, and the cotangent with which it starts the backward pass.
+"""Represent the losses of a tape: fields, ndarrays and torch tensors, each with the cotangent it starts from.
 
 A loss is set to zero when the block begins.
 """
@@ -23,7 +23,7 @@ CURE = "give a 0-d field with needs_grad=True"
 
 
 class Loss(Protocol):
-    """The interface of a loss of a tape.
+    """Declare the interface of objects that a tape accepts as a loss.
 
     Attributes:
         label: The name for messages.
@@ -34,24 +34,24 @@ class Loss(Protocol):
 
     @property
     def label(self) -> str:
-        """Return the name for messages."""
+        """Return the name of the loss for messages."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the contents as a NumPy array."""
+        """Return the shape of the loss as a NumPy array."""
 
     @property
     def dtype(self) -> Scalar:
-        """Return the scalar type."""
+        """Return the scalar type of the loss."""
 
     def begin(self) -> None:
         """Set the loss to zero."""
 
     def seed(self, cotangent: np.ndarray) -> None:
-        """Overwrite the adjoint with a cotangent."""
+        """Overwrite the adjoint of the loss with a cotangent."""
 
     def content(self) -> np.ndarray:
-        """Return the loss as float64."""
+        """Return the values of the loss as a float64 array."""
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -60,23 +60,23 @@ class Loss(Protocol):
 
 @dataclass
 class FieldLoss:
-    """A loss that is a field or ndarray of scalars, vectors or matrices."""
+    """Represent a loss that is a field or ndarray of scalars, vectors or matrices."""
 
     tensor: Any
 
     @property
     def label(self) -> str:
-        """Return the name for messages."""
+        """Return the name of the loss for messages."""
         return str(self.tensor.label)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the contents as a NumPy array, with the axes of elements last."""
+        """Return the shape of the loss as a NumPy array, with the axes of vector or matrix entries last."""
         return tuple(self.tensor.shape) + tuple(getattr(self.tensor, "element_shape", ()))
 
     @property
     def dtype(self) -> Scalar:
-        """Return the scalar type."""
+        """Return the scalar type of the loss."""
         return self.tensor.dtype  # type: ignore[no-any-return]
 
     @property
@@ -85,7 +85,7 @@ class FieldLoss:
         return tuple(self.tensor.arrays)
 
     def content(self) -> np.ndarray:
-        """Return the loss as float64."""
+        """Return the values of the loss as a float64 array."""
         return np.asarray(self.tensor.to_numpy(), np.float64)
 
     def begin(self) -> None:
@@ -95,14 +95,14 @@ class FieldLoss:
             array.fill(0)
 
     def seed(self, cotangent: np.ndarray) -> None:
-        """Overwrite the adjoint with a cotangent."""
+        """Overwrite the adjoint of the loss with a cotangent."""
         grad = self.tensor.grad
         grad.from_numpy(cotangent.astype(grad.dtype.dtype))
 
 
 @dataclass
 class TorchLoss:
-    """A loss that is a torch tensor with a gradient.
+    """Represent a loss that is a torch tensor with a gradient.
 
     Attributes:
         memory: The memory of the tensor.
@@ -127,7 +127,7 @@ class TorchLoss:
         return from_dtype(self.memory.dtype)
 
     def content(self) -> np.ndarray:
-        """Return the loss as float64."""
+        """Return the values of the loss as a float64 array."""
         return self.memory.astype(np.float64)
 
     def begin(self) -> None:
@@ -136,7 +136,7 @@ class TorchLoss:
         _end_tangents(self.memory)
 
     def seed(self, cotangent: np.ndarray) -> None:
-        """Overwrite the gradient with a cotangent."""
+        """Overwrite the gradient of the tensor with a cotangent."""
         if isinstance(self.grad, Accumulator):
             self.grad.store(cotangent)
         else:
@@ -145,14 +145,14 @@ class TorchLoss:
 
 
 def _end_tangents(memory: np.ndarray) -> None:
-    """Set the tangents of memory to zero, because in forward mode what the host writes is constant."""
+    """Set the forward-mode tangents of a host array to zero, because the host has overwritten the array."""
     for tangent in RUNTIME.forward.tangents_beside(memory) if RUNTIME.forward is not None else ():
         tangent.fill(0)
 
 
 @dataclass(frozen=True)
 class SeededLoss:
-    """A loss and its cotangent.
+    """Represent a loss together with the cotangent from which its reverse sweep starts.
 
     Attributes:
         loss: The loss.
@@ -186,7 +186,7 @@ def terms_of(loss: Any, weights: Any, seed: Any) -> list[SeededLoss]:
 
 
 def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[Any]:
-    """Return one weight or seed for each loss. Raise TapeError if their number differs."""
+    """Return a list with one weight or seed for each loss. Raise TapeError if their number differs."""
     if not many:
         return [given]
     if not isinstance(given, (list, tuple, np.ndarray)) or len(given) != len(losses):
@@ -195,7 +195,7 @@ def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[
 
 
 def _term(given: Any, weight: Any, seed: Any) -> SeededLoss:
-    """Return a loss with its cotangent. Raise TapeError if seed or weight do not fit."""
+    """Return a loss with its cotangent, weight times seed. Raise TapeError if one does not fit the loss."""
     loss = _loss(given)
     if seed is None:
         if int(np.prod(loss.shape)) != 1:
@@ -215,7 +215,7 @@ def _weight(given: Any) -> float:
 
 
 def seed_array(seed: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Return a seed as float64 of this shape.
+    """Return a seed as a float64 array of the given shape.
 
     Args:
         seed: An array of this shape, or flat.

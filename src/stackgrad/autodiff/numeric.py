@@ -33,7 +33,7 @@ DEFAULTS: dict[str, tuple[Steps, float, float]] = {
 
 @dataclass(frozen=True)
 class Mismatch:
-    """An element whose gradient no difference quotient confirms.
+    """Report an element whose gradient differs from all difference quotients.
 
     Attributes:
         field: The name of the field.
@@ -59,7 +59,7 @@ class Mismatch:
 
 @dataclass
 class GradReport:
-    """The result of a check.
+    """Report the result of comparing gradients with finite differences.
 
     Attributes:
         checked: Number of elements that were compared.
@@ -71,7 +71,7 @@ class GradReport:
 
     @property
     def ok(self) -> bool:
-        """Return True if all elements agree."""
+        """Return True if the gradient agrees with finite differences for all elements."""
         return not self.mismatches
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class GradReport:
 
 
 class GradCheckError(UsageError):
-    """Finite differences contradict a gradient; `report` has the elements."""
+    """Signal that finite differences contradict a gradient; `report` lists the elements."""
 
     def __init__(self, report: GradReport) -> None:
         self.report = report
@@ -94,7 +94,7 @@ class GradCheckError(UsageError):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The steps and tolerances that the caller chose; None for the default of the types.
+    """Hold the step sizes and tolerances of a gradient check; None means the default for the scalar type.
 
     Attributes:
         steps: Steps relative to max(1, |x|).
@@ -107,7 +107,7 @@ class Tolerance:
     atol: float | None = None
 
     def of(self, kinds: Sequence[Scalar]) -> tuple[Steps, float, float]:
-        """Return steps, relative and absolute tolerance for a loss and a field of these types."""
+        """Return the step sizes, the relative and the absolute tolerance for the least precise of these types."""
         steps, rtol, atol = DEFAULTS[min(kinds, key=lambda t: t.bits).name]
         return (
             steps if self.steps is None else tuple(self.steps),
@@ -138,7 +138,7 @@ def compare(
     before: FieldsSnapshot,
     chosen: Tolerance,
 ) -> GradReport:
-    """Compare gradients with difference quotients from a state.
+    """Compare gradients with central differences, and return a report of the elements that differ.
 
     Args:
         terms: The losses with their cotangents.
@@ -163,7 +163,7 @@ def compare(
 
 
 def _steadiest(found: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return the quotient, with its step, that differs least from the quotient of the step before.
+    """Return the difference quotient that changes least from the previous step, with its step size.
 
     There neither curvature nor rounding dominates.
     """
@@ -185,7 +185,7 @@ def _quotients(
     before: FieldsSnapshot,
     steps: Steps,
 ) -> Iterator[tuple[float, float]]:
-    """Yield central difference quotients, each with the step that the type could represent."""
+    """Yield central difference quotients of the loss for one element, each with its actual step size."""
     x = float(before.of(array)[index])
     kind = array.dtype.dtype.type
     for relative in steps:
@@ -205,7 +205,7 @@ def _evaluate(
     run: Callable[[], Any],
     before: FieldsSnapshot,
 ) -> float:
-    """Return the weighted loss with one element changed. No tape watches: all contents are put back in the end."""
+    """Return the weighted loss for one changed element, without tapes; all contents are restored."""
     before.restore()
     tapes, RUNTIME.tapes = RUNTIME.tapes, ()
     try:

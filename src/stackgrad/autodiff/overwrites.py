@@ -1,4 +1,4 @@
-"""End the adjoints of elements that a write outside the tape's gradient replaces.
+"""Set the adjoints of overwritten elements to zero if the tape does not differentiate the write.
 
 What the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
 gradients of earlier launches must not see the adjoint of the content that replaced their results. Only elements that an
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class HostWrite:
-    """The record of a write by the host to some elements of an array that has an adjoint.
+    """Record a write by the host to elements of an array that has an adjoint.
 
     Attributes:
         array: The array.
@@ -37,7 +37,7 @@ class HostWrite:
     boxes: list[Box]
 
     def run(self) -> None:
-        """Set the adjoints of the replaced elements to zero."""
+        """Set the adjoints of the elements that the host overwrote to zero."""
         for box in self.boxes:
             for memory in _adjoints(self.array):
                 memory[box] = 0
@@ -46,7 +46,7 @@ class HostWrite:
 
 @dataclass(eq=False, slots=True)
 class UnannouncedWrite:
-    """The record of an unannounced write to some elements of an exported array that has an adjoint.
+    """Record a write by outside code, found by comparison, to elements of an exported array that has an adjoint.
 
     Attributes:
         array: The array.
@@ -57,7 +57,7 @@ class UnannouncedWrite:
     places: tuple[np.ndarray, ...]
 
     def run(self) -> None:
-        """Set the adjoints of the replaced elements to zero."""
+        """Set the adjoints of the elements that outside code overwrote to zero."""
         for memory in _adjoints(self.array):
             memory[self.places] = 0
         self.array.grad.version = stamp()
@@ -65,7 +65,7 @@ class UnannouncedWrite:
 
 @dataclass(eq=False, slots=True)
 class ConstantLaunch:
-    """The record of a launch that is constant to the tape.
+    """Record a launch that a tape treats as constant, and that ends the adjoints of the elements it overwrites.
 
     Attributes:
         record: The record of the launch, with the detached kernel.
@@ -76,7 +76,7 @@ class ConstantLaunch:
     touched: Mapping[Array, list[Box]]
 
     def run(self) -> None:
-        """Set the adjoints of elements that the launch replaced to zero, except where nothing touched them before."""
+        """Set the adjoints of elements that the launch overwrote to zero, limited to the recorded boxes."""
         # The gradient of the detached kernel clears all that the launch replaced; the rest is put back afterwards.
         kept = [(array, memory, memory.copy()) for array in self.touched for memory in _adjoints(array)]
         self.record.run()
@@ -96,7 +96,9 @@ def _adjoints(array: Array) -> list[np.ndarray]:
 def replaced_elements(
     binding: Binding, scalars: Scalars, names: Iterable[str], touched: Callable[[Array], list[Box]]
 ) -> dict[str, list[Box]]:
-    """Return the elements of named arrays with adjoints that a launch replaces, limited to elements touched before.
+    """Return the boxes of elements that a launch overwrites and that earlier launches of the tape have used.
+
+    The function looks at the named arrays with adjoints.
 
     Args:
         binding: The launch.
@@ -118,7 +120,7 @@ def replaced_elements(
 
 
 def box_of(place: Any, shape: tuple[int, ...]) -> Box:
-    """Return the box that an index of memory selects.
+    """Return the box of elements that an index, such as an integer, slice or tuple, selects in an array.
 
     Args:
         place: An index, or a tuple of indices: integers, slices and at most one ellipsis. Missing axes are whole. A

@@ -1,4 +1,4 @@
-"""Read directions of forward mode: seeds of all accepted forms become float64 arrays with an axis of directions."""
+"""Convert the seeds of forward mode, in all accepted formats, to float64 arrays with a first axis of directions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tensor_shape(tensor: Any) -> tuple[int, ...]:
 
 
 def seeds_of(params: list[Any], seed: Any, many: bool) -> tuple[int | None, list[np.ndarray]]:
-    """Return the number of directions, and an array (n, *shape) of them for each parameter.
+    """Return the number of directions, and for each parameter an array (n, *shape) of its seeds.
 
     Args:
         params: The parameters.
@@ -59,7 +59,7 @@ def _is_list_of_one(seed: Any) -> bool:
 
 
 def _directions(tensor: Any, seed: Any) -> tuple[int | None, np.ndarray]:
-    """Return the number of directions of a seed, None for a single one, and the directions (n, *shape)."""
+    """Return the number of directions in a seed, None for a single one, and an array (n, *shape) of them."""
     shape = tensor_shape(tensor)
     size = int(np.prod(shape))
     if seed is None:
@@ -80,7 +80,7 @@ def _directions(tensor: Any, seed: Any) -> tuple[int | None, np.ndarray]:
 
 
 def _array(seed: Any, tensor: Any) -> np.ndarray:
-    """Return a seed as float64. Raise TapeError if it is no array of numbers."""
+    """Return a seed as a float64 array. Raise TapeError if it is not an array of numbers."""
     try:
         return np.asarray(as_numpy(seed), np.float64)
     except (TypeError, ValueError, FieldError):

@@ -41,7 +41,7 @@ DEFAULT_BUDGET = 1 << 30
 
 
 class Tape(TapeReplay):
-    """A context manager that sets `x.grad` of every field to the derivative of `loss` after the block.
+    """Record launches in a `with` block, and set `x.grad` of every field to the derivative of `loss` at its end.
 
         with sg.ad.Tape(loss):
             run()
@@ -107,7 +107,7 @@ class Tape(TapeReplay):
 
     @property
     def budget_bytes(self) -> int:
-        """Return the maximum of saved bytes; it may be set until the tape is left."""
+        """Return the maximum number of bytes of field contents that the tape may save."""
         return self._log.budget
 
     @budget_bytes.setter
@@ -116,7 +116,7 @@ class Tape(TapeReplay):
 
     @property
     def used_bytes(self) -> int:
-        """Return the bytes of state that the tape saved."""
+        """Return the number of bytes of field contents that the tape has saved."""
         return self._log.used
 
     # -- the block ------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Tape(TapeReplay):
         return self
 
     def _begin(self) -> None:
-        """Claim and clear losses and gradients, and begin to watch."""
+        """Reserve the losses, set losses and gradients to zero, and begin to record launches."""
         self._failed = None
         self._log.mode = RUNTIME.forward
         self._claims = ArrayClaim("this tape", self.clear_gradients)
@@ -191,7 +191,7 @@ class Tape(TapeReplay):
         self._end_unseen(dict.fromkeys(self._log.shared))
 
     def _matters(self, array: Array) -> bool:
-        """Return True if derivatives depend on what an array contains, or on who wrote it."""
+        """Return True if derivatives depend on the contents of an array, or on which launch wrote it."""
         return array.needs_grad or self._log.is_read(array)
 
     def _run_backward(self) -> None:
@@ -209,7 +209,7 @@ class Tape(TapeReplay):
             RUNTIME.tapes = RUNTIME.tapes[:-1]
 
     def _forget(self) -> None:
-        """Drop saved state, or, with `retain`, record the versions of the fields that it belongs to."""
+        """Drop saved contents, or, with `retain`, record the versions of the fields to which they belong."""
         if self.retain:
             self._final = {array: array.version for array in self._log.arrays()}
         else:
@@ -226,7 +226,7 @@ class Tape(TapeReplay):
     # -- what launches and host writes call -----------------------------------------------------------------
 
     def admit_inner(self) -> None:
-        """Admit a tape that is entered inside this one. Raise TapeError if gradients accumulate."""
+        """Note that a tape is entered inside this one. Raise TapeError if this tape does not clear gradients."""
         if not self.clear_gradients:
             raise TapeError(
                 "a tape inside a tape with clear_gradients=False would add its gradients to the outer ones",
@@ -235,14 +235,14 @@ class Tape(TapeReplay):
         self._had_inner = True
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """Return the binding to launch for a gradient that needs the order of updates; None for the binding itself."""
+        """Return a binding to launch in place of this one, so that the order of its atomics is recorded, or None."""
         if not self._counts:
             return None
         self._log.keep_own(binding)
         return ordered_binding(binding, scalars, None if self.recording else self._ended(binding, scalars))
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Lower the gradient, so that its errors show here, and save what the launch will destroy."""
+        """Compile the gradient of a launch, and save the contents that the launch will overwrite."""
         self._claims.check(self._matters)
         self._claims.use(binding)
         if self._guard is not None:
@@ -267,7 +267,7 @@ class Tape(TapeReplay):
         self._before = self._log.keep(launch, [n for b in differentiated for n in b.prepare_taped().before.values()])
 
     def _end_unseen(self, places: Mapping[Array, list[Box] | None]) -> None:
-        """End the adjoints of elements of exported arrays that were written without notice.
+        """Set adjoints to zero where outside code has changed exported arrays without notice.
 
         Args:
             places: The boxes to compare in each array, or None for the whole array.
@@ -281,16 +281,16 @@ class Tape(TapeReplay):
 
     @property
     def _records(self) -> bool:
-        """Return True if this tape differentiates a launch now; not while a tape inside it runs backward."""
+        """Return True if this tape records gradients of launches now, so not while an inner tape runs backward."""
         return self.recording and isinstance(RUNTIME.tapes[-1], Tape)
 
     @property
     def _counts(self) -> bool:
-        """Return True if writes now are part of the program, and not of a function with its own gradient."""
+        """Return True unless a function with a custom gradient or an inner tape's backward pass is running."""
         return (self.recording or self.constant) and isinstance(RUNTIME.tapes[-1], Tape)
 
     def _ends(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
-        """Return, by array, the boxes whose adjoints end because a launch that is constant to this tape writes them."""
+        """Return, by array name, the boxes whose adjoints become zero because a constant launch overwrites them."""
         found = self._ended(binding, scalars) if self._counts else {}
         if found:
             binding.detached(frozenset(found)).prepare_taped()
@@ -302,7 +302,7 @@ class Tape(TapeReplay):
         return replaced_elements(binding, scalars, names, self._log.touched)
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Record a launch."""
+        """Record a launch that has ended, so that its gradient can run."""
         if self._guard is not None:
             self._guard.after_launch(binding, scalars)
         if self._counts:
@@ -319,7 +319,7 @@ class Tape(TapeReplay):
             self._log.add(ConstantLaunch(record, arrays))  # type: ignore[arg-type]
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Record that a launch raised: what it did is not known, so if the block goes on, it has no gradient."""
+        """Record that a launch failed; the tape then refuses to compute a gradient."""
         self._ending = {}
         if self._guard is not None:
             self._guard.after_launch(binding, scalars)
@@ -327,7 +327,7 @@ class Tape(TapeReplay):
             self._failed = binding.program.label
 
     def _record(self, binding: Binding, scalars: Scalars, draws: Draws) -> LaunchRecord:
-        """Return the record of a launch that has just run, with versions or copies of what its gradient reads."""
+        """Return the record of a launch that has ended, with versions or copies of the arrays its gradient reads."""
         backward = binding.prepare_taped()
         backward.verify(scalars, draws)
         shared = {array for array in backward.reads if array.exported}
@@ -343,7 +343,7 @@ class Tape(TapeReplay):
         return LaunchRecord(binding, scalars, draws, versions, boxes, foreign, self._before, site())
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Save what a write by the host will destroy, and end the adjoints of what it replaces."""
+        """Save the contents that the host will overwrite, and record the end of their adjoints."""
         self._record_host_write(array)
         if self._guard is not None:
             self._guard.before_host_write(array, place)
@@ -356,13 +356,13 @@ class Tape(TapeReplay):
             self._log.shared.announced(array, box)
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Return True if a derivative ends where the host reads; then there was a warning, or TapeError."""
+        """Warn, or raise TapeError, if the host is about to read a value with a derivative. Return True if so."""
         if not self.recording and not self.constant:
             return True  # A function with a gradient of its own may read what it wants.
         return self._records and array.needs_grad and self._reads.read(array, place)
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Return True if a derivative ends where the host reads a result; then there was a warning, or TapeError."""
+        """Warn, or raise TapeError, if the host reads a launch's result with a derivative. Return True if so."""
         if not self.recording and not self.constant:
             return True
         return self._records and self._reads.result(binding)
@@ -372,16 +372,16 @@ class Tape(TapeReplay):
             self._checks.host_write(array)
 
     def _before_export(self, array: Array) -> None:
-        """Copy an array that launches of the block have touched, before code outside of the tape can write it."""
+        """Copy an array that the tape's launches have used, before other code can write to its memory."""
         if array.needs_grad and not array.exported and isinstance(RUNTIME.tapes[-1], Tape) and self._log.touched(array):
             self._log.look(array)
 
     def before_custom(self) -> None:
-        """Prepare for a function with a custom gradient, or with none, that is about to run."""
+        """Detect writes to exported arrays before a function with a custom gradient, or with none, runs."""
         self._end_unseen(dict.fromkeys(self._log.shared))
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """Record a call of a function with its own gradient, or one that stops derivatives; `again` repeats it."""
+        """Record a call of a function with a custom gradient, or with None for none; `again` repeats the call."""
         self._calls.append(again)
         if gradient is not None:
             self._log.add(CustomRecord(gradient))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TapeCheck:
-    """The check of one tape; it is made before the block begins.
+    """Compare the gradient that one tape computes with finite differences of its launches.
 
     Attributes:
         tape: The tape.
@@ -37,7 +37,7 @@ class TapeCheck:
         self._written: dict[Array, None] = {}
 
     def host_write(self, array: Array) -> None:
-        """Record that the host is about to write an array. Raise TapeError if the array carries derivatives.
+        """Record that the host is about to write an array. Raise TapeError if derivatives flow through it.
 
         The tape takes what is written for what was there, and a check that repeats the write would see that nothing
         depends on the earlier contents.
@@ -50,13 +50,13 @@ class TapeCheck:
         self._written[array] = None
 
     def before_call(self) -> list[Callable[[], Any]]:
-        """Return functions that repeat the host's writes since the last call."""
+        """Return functions that repeat the host's writes since the previous call of this method."""
         made = [_rewrite(array, array.memory.copy()) for array in self._written]
         self._written.clear()
         return made
 
     def compare(self) -> None:
-        """Compare after the backward pass. Raise GradCheckError; all fields are left as the block left them."""
+        """Compare the gradient with finite differences, and restore all fields. Raise GradCheckError if they differ."""
         calls = self.tape.launches() + self.before_call()
         after = FieldsSnapshot()
         gradients = {array: array.grad.memory.copy() for array in self.wanted}

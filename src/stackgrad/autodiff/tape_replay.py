@@ -1,4 +1,4 @@
-"""Repeat a tape after its block: its backward pass, or its launches with the present contents of the fields."""
+"""Repeat a tape after its block: its backward pass alone, or its launches with the fields' present contents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .validation import Validation
 
 
 class TapeReplay:
-    """The part of `Tape` that repeats it after the block; it declares the attributes of `Tape` that it uses."""
+    """Define the methods of `Tape` that repeat it after its block."""
 
     terms: list[SeededLoss]
     clear_gradients: bool
@@ -100,12 +100,12 @@ class TapeReplay:
         self._finish(True)
 
     def _check_done(self, method: str) -> None:
-        """Raise TapeError unless the block has ended and the runtime is still the same."""
+        """Raise TapeError unless the tape's block has ended and the runtime was not reset."""
         if not self._done:
             raise TapeError(f"tape.{method}() before the tape's block has ended", "call it after the `with` block")
         if self._generation != RUNTIME.generation:
             raise TapeError("the tape is from before the last sg.init() or sg.reset()", "make a new one")
 
     def launches(self) -> list[Callable[[], Any]]:
-        """Return what was recorded, as functions that each repeat one launch or call."""
+        """Return functions that each repeat one recorded launch or call."""
         return list(self._calls)

@@ -1,4 +1,4 @@
-"""Keep the state at which a tape takes gradients: save what a write destroys, and swap it back in.
+"""Save field contents that a write destroys, so that a tape can restore them before it runs a gradient.
 
 Launches know what they read and overwrite as boxes of elements, found from their arguments. So a program that is
 indexed by time (step t reads x[t], writes x[t + 1]) saves nothing.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class LaunchRecord:
-    """A launch whose gradient the tape will run.
+    """Record a launch whose gradient the tape will run.
 
     Attributes:
         binding: The kernel with the memory that it ran on.
@@ -57,11 +57,11 @@ class LaunchRecord:
     site: tuple[str, int] | None = None
 
     def run(self) -> None:
-        """Run the gradient of the launch at the present state."""
+        """Run the gradient of the launch with the present contents of the fields."""
         self.binding.launch_grad(self.scalars, self.draws, self._replaced, taped=True)
 
     def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
-        """Return copies of earlier contents, by parameter, to launch the gradient with in place of the bound arrays."""
+        """Return copies of saved contents by parameter, which the gradient reads in place of the arrays."""
         taken = self.binding.prepare_taped().before
         kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
         made = {name: one.primal.restored() for name, one in kept.items()}
@@ -72,14 +72,14 @@ class LaunchRecord:
 
 @dataclass(eq=False, slots=True)
 class CustomRecord:
-    """A call of a function whose gradient the user wrote; the gradient runs at the state that the fields have then."""
+    """Record a call of a function with a custom gradient, which reads the fields as they are when it runs."""
 
     run: Callable[[], Any]
 
 
 @dataclass(eq=False, slots=True)
 class PendingWrite:
-    """A launch that is about to run, or a write by the host, with the boxes that it may write of each field.
+    """Represent a launch or host write that is about to happen, with the boxes of each field that it may write.
 
     For a write by the host `binding` is None.
     """
@@ -88,13 +88,13 @@ class PendingWrite:
     writes: Mapping[Array, list[Box]]
 
     def boxes(self, array: Array) -> list[Box]:
-        """Return the boxes of an array that may be written; the whole array where nothing is known."""
+        """Return the boxes of an array that the launch or host write may change; the whole array if unknown."""
         return self.writes.get(array, [whole(array)])
 
 
 @dataclass(eq=False, slots=True)
 class SavedContent:
-    """The contents of a field, or of a box of it, before a write; while swapped in, the contents that it replaced.
+    """Hold the contents that a field or a box had before a write; `undo` exchanges them with the later contents.
 
     `kept` holds the contents of the field and, in forward mode, of its tangents.
     """
@@ -124,17 +124,17 @@ class SavedContent:
 
     @property
     def size(self) -> int:
-        """Return the bytes of saved contents."""
+        """Return the number of bytes of the saved contents."""
         return sum(one.content.nbytes for one in self.kept)
 
 
 def whole(array: Array) -> Box:
-    """Return the box of all elements of a field."""
+    """Return the box of all elements of an array."""
     return tuple(slice(0, extent) for extent in array.shape)
 
 
 class WatchedBoxes:
-    """The boxes of one field that recorded gradients still read and that no saved contents cover yet."""
+    """Track the boxes of one field that recorded gradients read and that no saved copy covers yet."""
 
     def __init__(self) -> None:
         self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, LaunchRecord]] = {}
@@ -147,7 +147,7 @@ class WatchedBoxes:
             self.around = hull([self.around, box]) if self.around is not None else box
 
     def endangered(self, writes: list[Box]) -> tuple[list[Box], LaunchRecord | None]:
-        """Return the parts of these boxes that writes may destroy, and a record whose gradient reads one of them.
+        """Return the parts of the tracked boxes that writes would destroy, and a record whose gradient reads one.
 
         A box that is written as a whole is forgotten: what is saved now is what its readers need.
         """
@@ -172,7 +172,7 @@ BoxKey = tuple[tuple[int, int], ...]
 
 @dataclass
 class StateLog:
-    """The log of what one tape recorded and saved.
+    """Hold the events that one tape recorded, in order, and the contents that it saved.
 
     `budget` is the maximum of saved bytes, `used` the bytes saved so far. `guard` validates the log. `mode` is the
     forward mode in which the tape runs, whose tangents are part of the state. `shared` holds copies of exported arrays.
@@ -193,7 +193,7 @@ class StateLog:
     # -- forward --------------------------------------------------------------------------------------------
 
     def add(self, event: LaunchRecord | CustomRecord | ConstantLaunch) -> None:
-        """Append a launch, or a call, that has run."""
+        """Append the record of a launch or call that has ended."""
         self.events.append(event)
         record = event.record if isinstance(event, ConstantLaunch) else event
         if isinstance(record, LaunchRecord):
@@ -203,7 +203,7 @@ class StateLog:
                 self.guard.seal(record)
 
     def is_read(self, array: Array) -> bool:
-        """Return True if the gradient of something recorded reads the contents of the array."""
+        """Return True if the gradient of a recorded launch reads the contents of the array."""
         return array in self._watched
 
     def custom_use(self, arrays: Iterable[Array]) -> None:
@@ -211,26 +211,26 @@ class StateLog:
         self._opaque.update(arrays)
 
     def host_write(self, array: Array, box: Box) -> None:
-        """Record that the host is about to replace a box of an array."""
+        """Record that the host is about to overwrite a box of an array, which ends the adjoints of its elements."""
         if array.needs_grad:
             boxes = intersect_box_lists([box], self.touched(array))
             if boxes:
                 self.events.append(HostWrite(array, boxes))
 
     def look(self, array: Array) -> None:
-        """Copy an exported array at its first use. The copy counts against the budget."""
+        """Copy an exported array if this is its first use, and count the copy against the budget."""
         if array not in self.shared:
             self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
             self.shared.remember(array)
 
     def unseen_write(self, array: Array, changed: np.ndarray) -> None:
-        """Record that elements of an exported array were written without notice; `changed` is a mask of them."""
+        """Record that outside code wrote elements of an exported array, given as a mask, without notice."""
         places = common_indices(changed, self.touched(array))
         if places is not None:
             self.events.append(UnannouncedWrite(array, places))
 
     def touched(self, array: Array) -> list[Box]:
-        """Return the boxes of the adjoint of an array that recorded gradients read or write."""
+        """Return the boxes of an array whose adjoints recorded gradients read or write."""
         done, boxes = self._touched.get(array, (0, {}))
         if array in self._opaque:
             return [whole(array)]
@@ -242,7 +242,7 @@ class StateLog:
         return list(boxes.values())
 
     def before_write(self, array: Array, launch: PendingWrite) -> None:
-        """Save what a launch will destroy and the gradient of a recorded launch still reads."""
+        """Save the contents that a launch will overwrite and that a recorded gradient reads."""
         watched = self._watched.get(array)
         if watched is None:
             return
@@ -255,7 +255,7 @@ class StateLog:
                 self._save(array, hull(lost), reader, launch)
 
     def keep(self, launch: PendingWrite, arrays: Iterable[str]) -> dict[str, BeforeContent]:
-        """Save the elements of the kernel's arrays that the launch may overwrite, within the budget."""
+        """Return copies of the elements of named arrays that a launch may overwrite, counted against the budget."""
         assert launch.binding is not None
         kept: dict[str, BeforeContent] = {}
         for name in dict.fromkeys(arrays):
@@ -267,14 +267,14 @@ class StateLog:
         return kept
 
     def keep_own(self, binding: Binding) -> None:
-        """Count arrays that exist only for this launch against the budget."""
+        """Count the bytes of arrays that were made for this launch alone against the tape's memory budget."""
         size = sum(array.nbytes for array in binding.own.values())
         if size:
             why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
             self.reserve(size, "what they returned or left", why, "launch it with fewer iterations")
 
     def copied(self, arrays: Mapping[str, Array | np.ndarray], name: str, box: Box | None, why: str) -> BeforeContent:
-        """Save the contents of a box of an array of a launch, with its tangents; it counts against the budget."""
+        """Return a copy of a box of an array and of its tangents, counted against the budget."""
         array = arrays[name]
         if isinstance(array, Array):
             return BeforeContent(*self._copies(array.memory, self._tangents(array), box, name, why))
@@ -296,7 +296,7 @@ class StateLog:
         return self._mode.tangents(array) if self._mode is not None else []
 
     def reserve(self, size: int, array: str, why: str, cure: str = "") -> None:
-        """Count bytes against the budget. Raise TapeError, before anything is written, if they do not fit."""
+        """Count bytes against the tape's memory budget. Raise TapeError if they exceed it."""
         if self.used + size > self.budget:
             raise TapeError(
                 f"the tape is over its budget: {why}; saving {array} takes {size} bytes, "
@@ -315,14 +315,14 @@ class StateLog:
         self.events.append(SavedContent(array, box, [primal, *tangents], array.version))
 
     def _label(self, array: Array, records: Iterable[LaunchRecord]) -> str:
-        """Return the name of an array for messages: its own, or the one that the first of these kernels uses."""
+        """Return the name of an array for messages, taken from the array or from a kernel that uses it."""
         if array.name:
             return array.label
         bound = (pair for record in records for pair in record.binding.arrays.items())
         return next((f"field {name!r}" for name, found in bound if found is array), array.label)
 
     def arrays(self) -> set[Array]:
-        """Return the fields whose contents decide what `run_backward` computes."""
+        """Return the fields whose contents influence the backward pass."""
         found: set[Array] = set()
         for event in self.events:
             if isinstance(event, SavedContent):
@@ -336,7 +336,10 @@ class StateLog:
     # -- backward -------------------------------------------------------------------------------------------
 
     def run_backward(self) -> None:
-        """Run the gradient of every record, last first, at the state right after its launch; then restore the state."""
+        """Run the gradients of all records in reverse order, each with the contents right after its launch.
+
+        The state of all fields is restored in the end.
+        """
         undone: list[SavedContent] = []
         try:
             for event in reversed(self.events):
@@ -364,7 +367,7 @@ class StateLog:
             self.guard.swapped(saved)
 
     def _prepare(self, record: LaunchRecord) -> None:
-        """Raise InternalError unless the fields are what they were right after the launch."""
+        """Raise InternalError unless the fields have the same versions as right after the launch."""
         for array, version in record.versions.items():
             self._settle(array)
             if array.version != version and not array.exported and array not in self._loose:
@@ -383,7 +386,7 @@ class StateLog:
         self._disturbed[array] = SavedContent(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:
-        """Restore the primals that a user's gradient function overwrote."""
+        """Restore the primal array that a user's gradient function overwrote."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:
             RUNTIME.settle()

@@ -1,4 +1,4 @@
-"""Detect unannounced writes to exported arrays by comparing memory with copies of what the last launch left.
+"""Detect writes that outside code makes to exported arrays, by comparing their memory with copies.
 
 Code that holds a view of an array can write the array without telling the runtime. The content written so is constant,
 like what the host writes in sight: adjoints and tangents of the earlier contents end. So a tape, and forward
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class _ArrayContent:
-    """The contents that an array should have.
+    """Hold a copy of the contents that an array should have, to find unannounced writes.
 
     Attributes:
         memory: The memory of the array.
@@ -42,19 +42,19 @@ class _ArrayContent:
     pending: list[Box] = field(default_factory=list)
 
     def refresh(self, boxes: Iterable[Box]) -> None:
-        """Copy the present contents of some boxes."""
+        """Copy the present contents of some boxes of the array."""
         RUNTIME.settle()
         for box in boxes:
             self.content[box] = self.memory[box]
 
     def settle(self) -> None:
-        """Copy the boxes that the host was about to write, because it has written them by now."""
+        """Copy the boxes whose writes the host has announced, because the host has written them by now."""
         self.refresh(self.pending)
         self.pending.clear()
 
 
 class ExpectedContents:
-    """The copies of exported arrays that one tape, or one forward mode, keeps."""
+    """Hold the expected contents of all exported arrays that one tape or forward mode uses."""
 
     def __init__(self) -> None:
         self._known: dict[Array, _ArrayContent] = {}
@@ -80,13 +80,13 @@ class ExpectedContents:
         found.refresh([_whole(array)] if boxes is None else boxes)
 
     def announced(self, array: Array, box: Box) -> None:
-        """Record that the host has announced a write to a box."""
+        """Record that the host has announced a write to a box of an array."""
         found = self._known.get(array)
         if found is not None:
             found.pending.append(box)
 
     def changed(self, array: Array, boxes: Iterable[Box] | None = None) -> np.ndarray | None:
-        """Find the elements that were written without notice, and expect their new values from now on.
+        """Return a mask of the elements written without notice, or None; later calls expect the new values.
 
         Args:
             array: The array.
@@ -117,7 +117,7 @@ class ExpectedContents:
 def shared_boxes(
     binding: Binding, scalars: Scalars, carries: Callable[[Array], bool] = attrgetter("needs_grad")
 ) -> Mapping[Array, list[Box]]:
-    """Return the boxes that a launch touches in exported arrays that carry a derivative.
+    """Return the boxes of exported arrays that a launch accesses, for arrays that have a derivative.
 
     Without such an array, the function costs no more than a look at each array.
 
@@ -137,7 +137,7 @@ def shared_boxes(
 
 
 def common_indices(mask: np.ndarray, boxes: Iterable[Box]) -> tuple[np.ndarray, ...] | None:
-    """Return the indices of the elements that a mask and some boxes have in common, or None if there are none."""
+    """Return the indices of the elements that are in the mask and in one of the boxes, or None if there are none."""
     kept = np.zeros_like(mask)
     for box in boxes:
         kept[box] = mask[box]

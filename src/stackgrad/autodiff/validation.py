@@ -1,4 +1,4 @@
-"""Implement `Tape(..., validation=True)`: check that memory which gradients read changes only with notice.
+"""Implement `Tape(..., validation=True)`: detect changes of memory that gradients read without notice to the tape.
 
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
@@ -67,7 +67,7 @@ class ValidationWarning(UserWarning):
 
 @dataclass(eq=False, slots=True)
 class ExpectedContent:
-    """The contents that some memory should hold.
+    """Hold a copy of the contents that an array should have, and which of its elements were used.
 
     Attributes:
         label: The name for messages.
@@ -90,7 +90,7 @@ class ExpectedContent:
     pending: list[Box] = field(default_factory=list)
 
     def settle(self) -> None:
-        """Wait for launches, and copy what the host has written as it announced."""
+        """Wait for all launches to end, and copy the boxes whose writes the host has announced."""
         RUNTIME.settle()
         for box in self.pending:
             self.content[box] = self.memory[box]
@@ -108,7 +108,7 @@ class ExpectedContent:
 
 
 class Validation:
-    """The validation of one tape; it watches each launch of the block.
+    """Check one tape, launch by launch, for writes that bypass the tape.
 
     Attributes:
         launches: Number of launches so far.
@@ -123,7 +123,7 @@ class Validation:
     # -- forward --------------------------------------------------------------------------------------------
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Raise ValidationError if a kernel that is about to run touches memory that was written without notice."""
+        """Raise ValidationError if a launch is about to use memory that was written without notice."""
         self.launches += 1
         at = f"before launch {self.launches}, of kernel {binding.program.label}"
         for key, (_, boxes) in _touched(binding, scalars).items():
@@ -147,7 +147,7 @@ class Validation:
         self._follow_aliases([a for name in writes if isinstance(a := binding.arrays.get(name), np.ndarray)])
 
     def _meet(self, key: object, binding: Binding, name: str, by: str) -> ExpectedContent:
-        """Copy memory that a launch has touched for the first time."""
+        """Copy memory that a launch uses for the first time, and return the copy."""
         array = binding.arrays[name]
         if isinstance(array, Array):
             known, memory = (array.label, array.needs_grad), array.memory
@@ -159,13 +159,13 @@ class Validation:
         return found
 
     def _follow_aliases(self, written: list[np.ndarray]) -> None:
-        """Expect from now on the present contents of all views of NumPy arrays that a launch wrote."""
+        """Update the expected contents of all NumPy arrays that overlap memory that a launch wrote."""
         for key, found in self._expected.items():
             if not isinstance(key, Array) and any(np.may_share_memory(found.memory, w) for w in written):
                 found.content[...] = found.memory
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Record that the host is about to write, perhaps several places one after another; None for no place yet."""
+        """Record that the host is about to write to a place of an array; None means that the place is unknown yet."""
         found = self._expected.get(array)
         if found is not None:
             if not found.pending:
@@ -174,7 +174,7 @@ class Validation:
                 found.pending.append(box_of(place, found.memory.shape))
 
     def end(self) -> None:
-        """Check all memory when the block has ended and no gradient has run yet.
+        """Raise ValidationError, or warn, if memory was written without notice by the end of the tape's block.
 
         A write without notice to memory that was copied, and is not used any more, does no harm.
         """
@@ -182,7 +182,7 @@ class Validation:
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
 
     def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool | None = None) -> None:
-        """Raise ValidationError where memory differs from its expected contents; only warn if gradients stay right.
+        """Raise ValidationError, or warn if gradients stay right, if memory differs from its expected contents.
 
         Args:
             key: The memory.
@@ -208,12 +208,12 @@ class Validation:
     # -- backward -------------------------------------------------------------------------------------------
 
     def seal(self, record: LaunchRecord) -> None:
-        """Keep a hash of the memory that the gradient of a recorded launch will read, to find later changes."""
+        """Store a hash of the memory that the gradient of a recorded launch will read."""
         self._seals[record] = _hash(record)
         self._numbers[record] = self.launches
 
     def swapped(self, saved: SavedContent) -> None:
-        """Expect from now on the contents that the tape has swapped in."""
+        """Update the expected contents after the tape has restored saved contents."""
         found = self._expected.get(saved.field)
         if found is not None:
             RUNTIME.settle()
@@ -221,7 +221,7 @@ class Validation:
             found.content[place] = found.memory[place]
 
     def check(self, record: LaunchRecord) -> None:
-        """Check the memory that the gradient of this launch is about to read.
+        """Raise ValidationError if memory that this launch's gradient will read was written without notice.
 
         Raises:
             ValidationError: The content was written without notice.
@@ -242,7 +242,7 @@ class Validation:
 
 
 def _touched(binding: Binding, scalars: Scalars) -> dict[object, tuple[str, list[Box]]]:
-    """Return the boxes that a launch touches, without adjoints, by identity of memory, and the parameters' names."""
+    """Return the boxes of each array that a launch uses, adjoints excluded, with the parameter's name."""
     boxes = binding.touched_boxes(scalars)
     found: dict[object, tuple[str, list[Box]]] = {}
     for name, array in binding.arrays.items():
@@ -257,12 +257,12 @@ def _touched(binding: Binding, scalars: Scalars) -> dict[object, tuple[str, list
 
 
 def _is_copied(key: object) -> bool:
-    """Return True if gradients read copies that the tape took, and not the memory itself."""
+    """Return True if gradients read the tape's copy of an array instead of its memory."""
     return not isinstance(key, Array) or key.exported
 
 
 def _is_followed(key: object, found: ExpectedContent) -> bool:
-    """Return True if gradients stay right after a write without notice: they read a copy, and adjoints, if any, end."""
+    """Return True if gradients stay right although an array was written without notice."""
     return key.exported if isinstance(key, Array) else not found.carries
 
 
@@ -280,7 +280,7 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def _hash(record: LaunchRecord) -> bytes:
-    """Return a hash of the bits that the gradient of a launch reads: boxes of fields, and copies that the tape made."""
+    """Return a hash of the bits that the gradient of a launch reads."""
     made = hashlib.blake2b(digest_size=16)
     for array, boxes in record.reads.items():
         for box in boxes:
@@ -291,6 +291,6 @@ def _hash(record: LaunchRecord) -> bytes:
 
 
 def _place(key: object, element: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the index of an element as the user writes it."""
+    """Return the index of an element as the user writes it, offset included."""
     offset = key.offset if isinstance(key, Array) else ()
     return tuple(i + o for i, o in zip(element, offset)) if offset else element

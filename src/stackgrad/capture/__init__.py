@@ -54,7 +54,7 @@ class CapturedLaunch:
 
 @dataclass
 class Capture:
-    """A capture collects the first launches of each specialization and direction of the kernels that run.
+    """Collect the first launches of each kernel, specialization and direction that run while it is active.
 
     Attributes:
         limit: Number of launches to capture for each specialization and direction.

@@ -52,7 +52,7 @@ _UNCACHED = ("fuzz", "replay", "reduce", "bisect", "campaign")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command. Return the exit status.
+    """Run the command that the command-line arguments name. Return its exit status.
 
     Args:
         argv: The arguments without the program's name; None for those of the process.
@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 class CommandError(Exception):
-    """A command cannot be carried out; the message is all that the user sees.
+    """Signal that a command cannot be carried out; the user sees only the message.
 
     Attributes:
         status: The exit status of the process.
@@ -100,7 +100,7 @@ class CommandError(Exception):
 
 
 def check_folder(path: Path, option: str) -> None:
-    """Check, before hours of work, that a folder can be made or written to.
+    """Raise CommandError unless a folder can be created or written to.
 
     Args:
         path: The folder.
@@ -266,7 +266,7 @@ def _ir(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    """Return a text as an integer of at least 1, or raise the error that argparse expects."""
+    """Return a command-line text as an integer of at least 1. Raise ArgumentTypeError if it is none."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

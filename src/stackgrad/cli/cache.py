@@ -1,4 +1,4 @@
-"""Run `stackgrad cache`: show where compiled kernels are kept, how many and how old; `--clear` removes them."""
+"""Run `stackgrad cache`: show the folder, number, size and age of cached compiled kernels; `--clear` removes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPANS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "second
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command. Return the exit status."""
+    """Run the command `cache`. Return the exit status."""
     cache = disk_cache.chosen_cache()
     if cache is None:
         raise CommandError("there is no place for a cache: no home folder; set STACKGRAD_CACHE_DIR", 1)
@@ -28,7 +28,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _cleared(cache: DiskCache) -> int:
-    """Remove all entries. Return their number."""
+    """Remove all entries of the disk cache. Return their number."""
     try:
         return cache.clear()
     except OSError as error:
@@ -36,12 +36,12 @@ def _cleared(cache: DiskCache) -> int:
 
 
 def _cure(cache: DiskCache) -> str:
-    """Return what to do about a folder that is a link: it is not followed, so what it leads to stays as it is."""
+    """Return advice to append to a message if the cache folder is a symbolic link, else an empty text."""
     return "; remove the link, or name the folder itself in STACKGRAD_CACHE_DIR" if cache.folder.is_symlink() else ""
 
 
 def _described(cache: DiskCache) -> Iterator[str]:
-    """Yield the lines that describe the cache."""
+    """Yield lines that describe the disk cache: folder, number of entries, size and ages."""
     entries = cache.entries()
     yield f"{'folder':10}{cache.folder}"
     yield f"{'entries':10}{len(entries)}"
@@ -63,7 +63,7 @@ def _kinds(strange: list[CacheFile]) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as a text with a unit."""
+    """Return a number of bytes as a text with a unit, such as KiB."""
     number, unit = float(count), 0
     while number >= 1024 and unit < len(_UNITS) - 1:
         number, unit = number / 1024, unit + 1
@@ -71,7 +71,7 @@ def size(count: int) -> str:
 
 
 def _age(entry: CacheFile) -> str:
-    """Return the time since an entry was used as a text with a unit."""
+    """Return the time since a cache entry was last used, as a text with a unit."""
     seconds = max(time.time() - entry.used, 0.0)
     length, name = next((s for s in _SPANS if seconds >= 2 * s[0]), _SPANS[-1])
     return f"{seconds / length:.0f} {name}"

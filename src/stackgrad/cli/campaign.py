@@ -1,4 +1,4 @@
-"""Run `stackgrad campaign` and `stackgrad report`: fuzz in units that can be resumed and spread; report the results."""
+"""Run `stackgrad campaign` and `stackgrad report`: fuzz in units that can be resumed, and report the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .peers import wanted_peers
 
 
 def run_campaign(given: argparse.Namespace) -> int:
-    """Run the command `campaign`. Return 1 if anything was found, by this run or before."""
+    """Run the command `campaign`. Return 1 if the campaign has any finding, old or new, else 0."""
     store = _opened(given)
     if given.seconds is None and given.cases is None:
         raise CommandError("a campaign needs an end: --cases or --seconds")
@@ -43,7 +43,7 @@ def run_campaign(given: argparse.Namespace) -> int:
 
 
 def _opened(given: argparse.Namespace) -> CampaignStore:
-    """Return the campaign in a folder; start a new one if there is none."""
+    """Return the campaign that is stored in a folder; start a new one if there is none."""
     folder = Path(given.folder)
     check_folder(folder, "DIR")
     try:
@@ -67,7 +67,7 @@ def _mutant(name: str | None) -> str:
 
 
 def _pool(given: argparse.Namespace) -> WorkerPool:
-    """Return what runs units: processes of this machine, or a cluster."""
+    """Return the pool of workers that runs the units of a campaign: processes of this machine, or a cluster."""
     if given.dask is None:
         return ProcessPool(given.processes)
     try:
@@ -102,7 +102,7 @@ def run_report(given: argparse.Namespace) -> int:
 
 
 def _written(named: str | None, default: Path, text: str) -> Path:
-    """Write a file that the user named, or one in the folder of the campaign. Return its path.
+    """Write a report to the file that the user named, or to its default path. Return the path.
 
     In the folder a link is replaced and not followed, because somebody else may have put it there.
     """

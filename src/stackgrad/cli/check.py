@@ -1,4 +1,4 @@
-"""Run `stackgrad check FILE…`: run programs, replay their launches on every executor, and say if all agree."""
+"""Run `stackgrad check FILE…`: run programs, replay their launches on every executor, and compare the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .tables import Display
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command. Return 1 if any program fails."""
+    """Run the command `check`. Return 1 if any program fails, else 0."""
     to_stdout = given.json == "-"
     display = Display(sys.stderr if to_stdout else sys.stdout)
     names = None if given.backends is None else [n.strip() for n in given.backends.split(",") if n.strip()]
@@ -36,7 +36,7 @@ def run(given: argparse.Namespace) -> int:
 def check_program(
     path: Path, limit: int = 2, backends: list[str] | None = None, display: Display | None = None
 ) -> CheckReport:
-    """Run a program, and judge its launches.
+    """Run a program, replay its launches on all executors, and return a report of the comparisons.
 
     Args:
         path: The file of the program.

@@ -26,19 +26,19 @@ LIBRARIES = (
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command, which never fails. Return 0."""
+    """Run the command `doctor`, which never fails. Return 0."""
     print("\n".join([*_system(), "", "libraries", *_libraries(), "", "backends", *_backends()]))
     return 0
 
 
 def _system() -> Iterator[str]:
-    """Yield the lines on stackgrad and the machine."""
+    """Yield the lines of the report on the versions of stackgrad and Python, and on the operating system."""
     yield f"stackgrad {version()}"
     yield f"Python {platform.python_version()} ({sys.executable}), {platform.system()} {platform.machine()}"
 
 
 def _libraries() -> Iterator[str]:
-    """Yield a line on each library."""
+    """Yield one line for each library that stackgrad can use, with its version or the way to install it."""
     for name, use, cure in LIBRARIES:
         try:
             yield f"  {name:12} {metadata.version(name)}"
@@ -48,7 +48,7 @@ def _libraries() -> Iterator[str]:
 
 
 def _llvm() -> Iterator[str]:
-    """Yield the lines on LLVM and the CPU, if llvmlite is installed."""
+    """Yield the lines of the report on LLVM and the CPU, if llvmlite is installed."""
     try:
         import llvmlite.binding as llvm
     except ImportError:
@@ -63,7 +63,7 @@ def _llvm() -> Iterator[str]:
 
 
 def _backends() -> Iterator[str]:
-    """Yield the lines on all backends."""
+    """Yield the lines of the report on all backends: what each has found, or what it lacks."""
     try:
         from ..backends.registry import probe_all
     except ImportError as error:
@@ -80,7 +80,7 @@ def _backends() -> Iterator[str]:
 
 
 def _emulated() -> Iterator[str]:
-    """Yield a line on each executor of the tests that needs no device."""
+    """Yield one line for each executor that emulates a CUDA or Metal device, so that tests need no such device."""
     try:
         from ..harness.testing.executors import EMULATED, present_backends
 

@@ -1,4 +1,4 @@
-"""Run `stackgrad explain FILE[:KERNEL]`: show what the gradient of each kernel saves, why, how deep, and its bytes.
+"""Run `stackgrad explain FILE[:KERNEL]`: show which values each gradient saves, why, how often, and their bytes.
 
 A program runs under watch, as in `stackgrad check`, and each gradient that it launched is explained with the depths of
 that launch. Kernels of IR text, and those whose gradient the program did not launch, are explained without depths.
@@ -30,7 +30,7 @@ from .programs import run_program
 
 @dataclass(frozen=True)
 class ExplainedKernel:
-    """A kernel to explain.
+    """Represent a kernel that the command `explain` describes, with its last recorded launch if there is one.
 
     Attributes:
         kernel: The source kernel.
@@ -42,7 +42,7 @@ class ExplainedKernel:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command. Return 1 if a kernel has no gradient."""
+    """Run the command `explain`. Return 1 if a kernel has no gradient, else 0."""
     path, name = split_name(given.file)
     subjects = (
         [ExplainedKernel(k) for k in find_kernels(path, name)] if path.suffix == ".kir" else _launched(path, name)
@@ -73,7 +73,7 @@ def _launched(path: Path, name: str | None) -> list[ExplainedKernel]:
 
 
 def describe(subject: ExplainedKernel, lowering: str = "lean") -> Iterator[str]:
-    """Yield the lines on one kernel.
+    """Yield the lines that explain the gradient of one kernel: its saved values, their depths and their memory.
 
     Args:
         subject: The kernel, with a launch of its gradient if there is one.
@@ -99,7 +99,7 @@ def describe(subject: ExplainedKernel, lowering: str = "lean") -> Iterator[str]:
 
 
 def _lowered(subject: ExplainedKernel, lowering: str) -> tuple[Lowering, bool]:
-    """Return the hand-called gradient, or the one for tapes if there is none; and True for that of tapes."""
+    """Return the gradient called by hand, else the one for tapes, and True if the gradient is that for tapes."""
     taken = subject.launch is not None and any(name.endswith(".before") for name in subject.launch.before)
     if not taken:
         try:
@@ -110,7 +110,7 @@ def _lowered(subject: ExplainedKernel, lowering: str) -> tuple[Lowering, bool]:
 
 
 def _measured(subject: ExplainedKernel, lowered: Lowering) -> list[SlabUse]:
-    """Return the adstack memory of the gradient, with depths measured on the recorded launch if there is one."""
+    """Return the adstack memory of a gradient by slab, with depths measured on the recorded launch if possible."""
     launch = subject.launch
     launcher = Launcher(lowered, registry.get("reference"), Options())
     if launch is None or any(name not in launch.before for name in lowered.before):
@@ -119,7 +119,7 @@ def _measured(subject: ExplainedKernel, lowered: Lowering) -> list[SlabUse]:
 
 
 def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping[str, StackUse]) -> str:
-    """Return the summary of one kernel."""
+    """Return the line that sums up the adstacks and the adstack memory of one kernel."""
     count = sum(len(h.stacks) for h in histories)
     if not count:
         return "saves nothing"
@@ -128,7 +128,7 @@ def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping
 
 
 def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[str, DepthEstimate]) -> Iterator[str]:
-    """Yield the lines on one task and its adstacks."""
+    """Yield the lines on one task of a kernel and on each of its adstacks."""
     line = f", line {history.span.line}" if history.span else ""
     yield (
         f"  task {history.task}{line}: {len(history.stacks)} saved, {history.kept} kept in registers,"
@@ -140,7 +140,7 @@ def _task(history: TaskHistory, stacks: Mapping[str, StackUse], depths: Mapping[
 
 
 def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
-    """Yield the lines on one adstack."""
+    """Yield the lines on one adstack: its saved value, the reason for saving it, and its depth."""
     line = f" line {entry.span.line}" if entry.span else ""
     size = f", depth {use.capacity}, {use.capacity * use.slot_bytes} bytes a row" if use and use.capacity else ""
     yield f"    {entry.variable}: {entry.dtype}{line}{size}"
@@ -149,7 +149,7 @@ def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
 
 
 def _depth(found: DepthEstimate | None) -> str:
-    """Return the size expression of an adstack, or that its depth is counted."""
+    """Return a text with the size expression of an adstack, or with the statement that its depth is counted."""
     if found is not None and found.exact and found.depth is not None:
         return f"as deep as {print_size(found.depth)}"
     bound = "" if found is None or found.depth is None else f", at most {print_size(found.depth)}"
@@ -157,6 +157,6 @@ def _depth(found: DepthEstimate | None) -> str:
 
 
 def _slab(use: SlabUse) -> str:
-    """Return the line on one slab."""
+    """Return the line on one slab: bytes per row, and number of rows."""
     rows = "?" if use.rows is None else str(use.rows)
     return f"    {use.slab} slab: {use.stride} bytes a row, {rows} rows"

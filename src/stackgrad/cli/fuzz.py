@@ -1,4 +1,4 @@
-"""Run `stackgrad fuzz`, `replay`, `reduce` and `bisect`, which run random programs on every executor.
+"""Run the commands `fuzz`, `replay`, `reduce` and `bisect`, which compare executors on random programs.
 
 A finding is made small, kept, run again, and traced to the statement where executors part.
 """
@@ -47,7 +47,7 @@ MOST_REDUCED = 10
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `fuzz`. Return 1 if anything was found."""
+    """Run the command `fuzz`. Return 1 if executors disagree on a case, else 0."""
     if given.ir_text:
         from .fuzz_texts import run as run_texts
 
@@ -69,7 +69,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _hunt_mutants(given: argparse.Namespace) -> int:
-    """Plant mutants and fuzz; they are mistakes in the compiler and the CPU backend, so others cost only time."""
+    """Run `fuzz --mutants`: measure if the fuzzer finds each planted mistake. Return the exit status."""
     from .mutants import hunt
 
     backends = wanted_backends(given.backends or ",".join(BACKENDS))
@@ -78,7 +78,7 @@ def _hunt_mutants(given: argparse.Namespace) -> int:
 
 
 def _fuzz_peers(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[str, ...], root: Path) -> int:
-    """Compare with other libraries. Return the exit status of the command."""
+    """Run `fuzz --peers`: compare stackgrad with other systems on random kernels. Return the exit status."""
     hunted = run_hunt(given, peers, backends, given.seconds or DEFAULT_SECONDS)
     findings = hunted.statistics.findings
     for finding in distinct_findings(findings, backends):
@@ -87,7 +87,7 @@ def _fuzz_peers(given: argparse.Namespace, peers: tuple[str, ...], backends: tup
 
 
 def _fuzz(given: argparse.Namespace, backends: tuple[str, ...], root: Path) -> int:
-    """Compare executors. Return the exit status of the command."""
+    """Run `fuzz` without peers or mutants: compare executors on random programs. Return the exit status."""
     cases = _cases(given)
     seconds = DEFAULT_SECONDS if given.seconds is None and cases is None else given.seconds
     with Status() as status:
@@ -115,7 +115,7 @@ def _fuzz(given: argparse.Namespace, backends: tuple[str, ...], root: Path) -> i
 
 
 def _cases(given: argparse.Namespace) -> int | None:
-    """Return the number of cases to run, or None. Raise CommandError for a candidate that is none."""
+    """Return the number of cases to run, or None for no limit. Raise CommandError if `--candidate` is misused."""
     if given.candidate is None:
         return given.cases  # type: ignore[no-any-return]
     if given.seed is None or given.cases not in (None, 1) or given.peers or given.mutants is not None:
@@ -133,7 +133,7 @@ def _again(finding: Finding, given: argparse.Namespace, backends: tuple[str, ...
 
 
 def wanted_backends(text: str | None) -> tuple[str, ...]:
-    """Return the named backends, or all that can run here. Raise CommandError for one that cannot."""
+    """Return the named backends, or all that can run here. Raise CommandError if one cannot run."""
     names = None if text is None else [n.strip() for n in text.split(",") if n.strip()]
     try:
         executors, absent = present_backends(names, variants=True)
@@ -145,7 +145,10 @@ def wanted_backends(text: str | None) -> tuple[str, ...]:
 
 
 def judged_backends(backends: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the backends with Vulkan replaced by one that has every module judged. Raise CommandError if it cannot."""
+    """Return the backends with Vulkan replaced by a variant that passes every SPIR-V module to spirv-val.
+
+    Raise CommandError if spirv-val is not installed, or Vulkan is not among the backends.
+    """
     from ..harness.testing.judged_vulkan import CURE, VALIDATOR
 
     if shutil.which(VALIDATOR) is None:
@@ -158,7 +161,7 @@ def judged_backends(backends: tuple[str, ...]) -> tuple[str, ...]:
 def distinct_findings(
     findings: Sequence[Finding], backends: tuple[str, ...], mutant: str = "", seconds: float = REDUCE_SECONDS
 ) -> list[Finding]:
-    """Return findings made small, one for each mistake as far as mistakes can be distinguished.
+    """Return reduced findings, with duplicates of the same mistake removed where they can be recognized.
 
     Args:
         findings: The findings.
@@ -180,7 +183,7 @@ def distinct_findings(
 
 @contextmanager
 def command_errors(what: str) -> Iterator[None]:
-    """Turn exceptions inside the `with` block into a CommandError, such as those of a program that is no kernel.
+    """Convert exceptions that are raised inside the `with` block to a CommandError.
 
     Args:
         what: The text that begins the message.
@@ -195,7 +198,7 @@ def command_errors(what: str) -> Iterator[None]:
 
 
 def keep(root: Path, finding: Finding) -> Path:
-    """Write a finding into a corpus. Return its folder. Raise CommandError if it cannot be written."""
+    """Write a finding into a corpus, and return its folder. Raise CommandError if the folder cannot be written."""
     try:
         return corpus.write(root, finding)
     except OSError as error:
@@ -203,12 +206,12 @@ def keep(root: Path, finding: Finding) -> Path:
 
 
 def panel_of(backends: tuple[str, ...]) -> FuzzPanel:
-    """Return the named executors, made in this process."""
+    """Return a panel of executors with the named backends, all running in this process."""
     return FuzzPanel({name: backend_by_name(name) for name in backends})
 
 
 def report(finding: Finding, folder: Path, again: str = "") -> None:
-    """Print what a user needs to know of a finding.
+    """Print the title, the folder and the program of a finding, and the command that repeats its case.
 
     Args:
         finding: The finding.
@@ -231,12 +234,12 @@ def table(found: Statistics) -> str:
 
 
 def run_replay(given: argparse.Namespace) -> int:
-    """Run the command `replay`. Return 1 if an entry fails."""
+    """Run the command `replay`. Return 1 if an entry of the corpus fails, else 0."""
     return 1 if replay_all([Path(d) for d in given.folders], wanted_backends(given.backends), loud=True) else 0
 
 
 def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = False) -> int:
-    """Replay the entries of a corpus and print those that fail. Return how many fail.
+    """Replay the entries of a corpus and print those that fail. Return the number of failures.
 
     Args:
         roots: Entries, or folders of entries.
@@ -262,7 +265,7 @@ def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = Fa
 
 
 def run_reduce(given: argparse.Namespace) -> int:
-    """Run the command `reduce`: write a smaller program that fails alike beside the entry. Return 0 if it passes."""
+    """Run the command `reduce`: shrink the program of a corpus entry. Return 0 if the entry passes, else 1."""
     finding = _failing(given)
     if finding is None:
         return 0
@@ -273,7 +276,10 @@ def run_reduce(given: argparse.Namespace) -> int:
 
 
 def run_bisect(given: argparse.Namespace) -> int:
-    """Run the command `bisect`: print where the executors of an entry part. Return 1 unless the entry passes."""
+    """Run the command `bisect`: print the first statement or pass at which executors of a corpus entry differ.
+
+    Return 0 if the entry passes, else 1.
+    """
     finding = _failing(given)
     if finding is None:
         return 0
@@ -290,7 +296,7 @@ def run_bisect(given: argparse.Namespace) -> int:
 
 
 def _failing(given: argparse.Namespace) -> Finding | None:
-    """Return the finding that an entry fails with now; print a line and return None if the entry passes."""
+    """Return the finding on which a corpus entry fails now. If the entry passes, print a line and return None."""
     folder, backends = Path(given.folder), wanted_backends(given.backends)
     try:
         with CaseProcess(WorkerSetup(backends), HANG) as worker:

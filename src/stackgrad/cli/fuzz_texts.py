@@ -1,4 +1,4 @@
-"""Run `stackgrad fuzz --ir-text`: read texts that are almost kernels, and check that each error is one of stackgrad."""
+"""Run `stackgrad fuzz --ir-text`: parse texts that are almost IR, and check that every error is one of stackgrad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_SHOWN = 20
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run `stackgrad fuzz --ir-text`. Return 1 if anything was found."""
+    """Run `stackgrad fuzz --ir-text`. Return 1 if a text made the compiler fail in an unexpected way, else 0."""
     seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
     seconds = SECONDS if given.seconds is None and given.cases is None else given.seconds
     found = fuzz_texts(seed, given.cases, seconds, given.processes)
@@ -26,7 +26,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def show(found: TextStatistics) -> None:
-    """Print the findings; `--ir-text --seed S --cases 1` runs one of them again."""
+    """Print the texts that made the compiler fail, with the options that repeat each."""
     for seed in sorted(found.problems)[:MOST_SHOWN]:
         print(f"\nFOUND: seed {seed}: {found.problems[seed]}")
     if len(found.problems) == 1:

@@ -1,4 +1,4 @@
-"""Run `stackgrad ir FILE[:KERNEL]`: print a kernel after each pass, or the code that is made of it.
+"""Run `stackgrad ir FILE[:KERNEL]`: print a kernel's IR after each pass, or the code generated from it.
 
 Kernels of a program are its module attributes. If the wanted kernel is not among them, the program runs, and the
 kernels that it launched are found by watching. What the program prints goes to standard error.
@@ -33,7 +33,7 @@ _LAST_PASS = {"tasks": "split_tasks", "structured": "lower_exits", "adjoint": "r
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command. Return the exit status."""
+    """Run the command `ir`. Return the exit status."""
     path, name = split_name(given.file)
     kernels = find_kernels(path, name)
     for kernel in kernels:
@@ -66,7 +66,7 @@ def find_kernels(path: Path, name: str | None) -> list[Kernel]:
 
 
 def _of_text(path: Path) -> list[Kernel]:
-    """Return the verified kernels of a file of IR text."""
+    """Return the kernels that a file of IR text defines, after verifying them."""
     kernels = parse_kernels(read(path), str(path))
     for kernel in kernels:
         verify(kernel, "source" if is_forward(kernel) else "adjoint")
@@ -74,7 +74,10 @@ def _of_text(path: Path) -> list[Kernel]:
 
 
 def _of_program(path: Path, name: str | None) -> list[Kernel]:
-    """Return the kernels of a program: module attributes, or also launched kernels if the requested one is none."""
+    """Return the kernels of a Python program: those among its globals, or those that a run of it launches.
+
+    Launched kernels are searched only if the requested kernel is not among the globals.
+    """
     read(path)
     found, mistakes = _of_module(path)
     if not [k for k in found if name in (None, k.name)]:
@@ -90,7 +93,7 @@ def _of_program(path: Path, name: str | None) -> list[Kernel]:
 
 
 def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
-    """Return the traced kernels among the attributes of a program, and the errors of those that cannot be traced."""
+    """Return the traced kernels among the globals of a program, and the errors of kernels that cannot be traced."""
     reset()
     try:
         try:
@@ -114,7 +117,7 @@ def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
 
 @dataclass
 class _Passes:
-    """A list of the kernel after each pass; passes call it."""
+    """Record the kernel after each pass; an instance is the callback that the pipeline calls after each pass."""
 
     seen: list[tuple[str, Kernel]] = field(default_factory=list)
 
@@ -123,7 +126,7 @@ class _Passes:
 
 
 def shown(kernel: Kernel, given: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Yield title and text of everything that a stage shows. Raise CommandError if the direction lacks the stage."""
+    """Yield title and text for each part of one stage. Raise CommandError if the direction lacks the stage."""
     if given.stage == "source":
         yield "source", print_kernel(kernel)
         return
@@ -166,7 +169,7 @@ def lower(kernel: Kernel, direction: str, lowering: str, trace: Callable[[str, K
 
 
 def _result(lowered: Lowering, stages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield title and text of the kernels of a lowering that these stages show."""
+    """Yield a title and the IR text of each kernel of a lowering that belongs to the given stages."""
     if "final" in stages:
         yield "final", print_kernel(lowered.kernel)
     if "final" in stages and lowered.marking is not None:

@@ -1,4 +1,4 @@
-"""Show the status of a long run: a line that rich redraws in a terminal, or else a plain line now and then."""
+"""Show the progress of a long run: as a line redrawn by rich in a terminal, else as a plain line now and then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN_SECONDS = 10.0
 
 
 class Status:
-    """A context manager that shows a status line; `show` may be called as often as needed."""
+    """Show a status line on the error stream while the `with` block runs; `show` updates it."""
 
     def __init__(self) -> None:
         self._live: Any = None
@@ -32,7 +32,7 @@ class Status:
         return self
 
     def show(self, statistics: Statistics) -> None:
-        """Show what has been counted so far."""
+        """Update the status line with these statistics."""
         if self._live is not None:
             self._live.update(statistics.line())
         elif time.monotonic() - self._shown >= PLAIN_SECONDS:

@@ -17,7 +17,7 @@ from . import CommandError
 def hunt(
     names: Sequence[str], seconds: float, cases: int | None, seed: int, backends: tuple[str, ...], processes: int = 1
 ) -> int:
-    """Hunt each mutant, and print a line on it. Return 1 if any was not found.
+    """Plant each mutant and fuzz until it is found, and print a line on it. Return 1 if one was not found.
 
     Raises CommandError for a name that no mutant has.
 
@@ -54,7 +54,7 @@ def hunt(
 
 
 def _where(backend: str) -> tuple[str, ...]:
-    """Return the executor that sees mistakes in a backend; none if it cannot run here."""
+    """Return the executor that runs the backend of a mutant as a tuple, which is empty if it cannot run here."""
     found, _ = present_backends([JUDGED if backend == "vulkan" else backend])
     return tuple(e.name for e in found)
 
@@ -68,7 +68,7 @@ def _hunt_one(
     processes: int,
     clean: dict[Program, bool],
 ) -> tuple[Statistics, int]:
-    """Return the run that found a mutant, or the last run, and the number of cases of all runs.
+    """Return the statistics of the fuzzing run that found a mutant, or of the last run, and the number of cases.
 
     A case that also fails without the mutant proves nothing, and the hunt goes on behind it. `clean` tells of programs
     if they pass without mutants; this function adds to it.

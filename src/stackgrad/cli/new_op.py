@@ -9,7 +9,7 @@ from . import CommandError
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command. Return the exit status."""
+    """Run the command `new-op`. Return the exit status."""
     try:
         made = plan(given.name, given.arity, given.like or "")
     except (ScaffoldError, LookupError) as error:

@@ -1,4 +1,4 @@
-"""Run `stackgrad fuzz --peers`: find what other systems get wrong, make it small, sort it, and keep it as scripts."""
+"""Run `stackgrad fuzz --peers`: find and reduce wrong gradients of other systems, and write scripts that show them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .live import Status
 
 
 def wanted_peers(text: str | None) -> tuple[str, ...]:
-    """Return the named peers. Raise CommandError for one that is unknown or not installed."""
+    """Return the named peers. Raise CommandError if one is unknown or not installed."""
     names = tuple(n.strip() for n in (text or "").split(",") if n.strip())
     for name in names:
         if name not in PEERS:
@@ -29,13 +29,13 @@ def wanted_peers(text: str | None) -> tuple[str, ...]:
 
 
 def choose_python(path: str | None) -> None:
-    """Set the interpreter in which peers run, for this process and those that it starts."""
+    """Set the Python interpreter that runs peers, in this process and in the processes that it starts."""
     if path is not None:
         os.environ[PYTHON] = path
 
 
 def run_hunt(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[str, ...], seconds: float) -> Hunt:
-    """Hunt, and print the result; scripts go to the folder of `--findings`.
+    """Search for wrong gradients of peers, print them, and write scripts that show them if `--findings` is set.
 
     Args:
         given: The arguments of the command.
@@ -58,7 +58,7 @@ def run_hunt(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[
 
 
 def summary(found: Hunt) -> str:
-    """Return the text on what was run, and what was found."""
+    """Return a text with the numbers of kernels run, results by peer, and findings of a hunt."""
     s = found.statistics
     over = f"{found.passed_over} more passed over: what they would show was known"
     rows = [f"seed {s.seed}: {s.cases} kernels in {s.elapsed:.0f} s; {over}"]
@@ -77,7 +77,7 @@ def summary(found: Hunt) -> str:
 
 
 def described(family: Family) -> str:
-    """Return the text on a family of findings."""
+    """Return a text on a family, a group of findings with one cause: its count, reason and smallest program."""
     finding = family.finding
     failed = next((j.reason for j in finding.judged if j.verdict == "disagree"), finding.crash)
     title = f"FOUND {family.count} times: {family.signature.title}"
@@ -91,5 +91,5 @@ def _kernel(finding: Finding, peer: str) -> str:
 
 
 def _kept(written: WrittenFamily) -> str:
-    """Return the line on a script that was written."""
+    """Return a line with the path of a script that shows a finding, and the last line of its output."""
     return f"{written.path}: confirmed, {written.said.splitlines()[-1]}"

@@ -30,7 +30,7 @@ _NAME = "stackgrad_program"
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """Represent one run of a program.
+    """Represent one run of a user's program: its recorded launches, their total numbers, and how it ended.
 
     Attributes:
         launches: The launches that were kept.
@@ -46,7 +46,7 @@ class ProgramRun:
 
 
 def run_program(path: Path, limit: int, stdout: TextIO | None = None) -> ProgramRun:
-    """Run a program under watch; the runtime is reset before and after.
+    """Run a user's program, record its launches, and return the record. The runtime is reset before and after.
 
     Args:
         path: The file of the program.
@@ -79,13 +79,13 @@ def read(path: Path) -> str:
 
 
 def run_module(path: Path, stdout: TextIO | None = None) -> dict[str, Any]:
-    """Return the globals of a program after it was imported, not run as a script. Raise what the program raises."""
+    """Import a program as a module, not as a script, and return its globals. Raise its exceptions."""
     with _as_script(path), redirect_stdout(stdout or sys.stdout):
         return runpy.run_path(str(path), run_name=_NAME)
 
 
 def _ending(path: Path, text: str) -> str | None:
-    """Run a program to its end. Return None, or how it ended instead."""
+    """Run a program to its end. Return None, or a text that says how it failed."""
     try:
         if defines_check(text):
             with _as_script(path):
@@ -102,14 +102,14 @@ def _ending(path: Path, text: str) -> str | None:
 
 
 def _main(names: Mapping[str, Any]) -> Any:
-    """Return the function `main` of a program with CHECK. Raise TypeError if the program does not fit."""
+    """Return the function `main` of a program that defines CHECK. Raise TypeError if it has none."""
     if not isinstance(names[CHECK], dict) or not callable(names.get("main")):
         raise TypeError("a program with CHECK defines it as a dict of arguments of its function main")
     return names["main"]
 
 
 def defines_check(text: str) -> bool:
-    """Return True if a program assigns CHECK at its top.
+    """Return True if a program assigns the variable CHECK at its top level.
 
     A text that does not parse gives False: running it shows the mistake.
     """
@@ -124,7 +124,7 @@ def defines_check(text: str) -> bool:
 
 @contextmanager
 def _as_script(path: Path) -> Iterator[None]:
-    """Set sys.argv and sys.path as a script finds them, inside the `with` block."""
+    """Set sys.argv and sys.path inside the `with` block as for a program that runs as a script."""
     argv, folders = sys.argv, sys.path[:]
     sys.argv, sys.path[:0] = [str(path)], [str(path.resolve().parent)]
     try:

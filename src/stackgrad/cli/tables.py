@@ -1,4 +1,4 @@
-"""Show a check: progress and tables by rich, or, without it, the same contents as plain text."""
+"""Print the progress and the results of `stackgrad check`, by rich if it is installed, else as plain text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TableText = tuple[list[str], list[list[str]]]
 
 
 class Display:
-    """A display writes progress and reports to a stream."""
+    """Write the progress and the reports of `stackgrad check` to a stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -57,7 +57,7 @@ class Display:
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Callable[[int, int, str], None]]:
-        """Yield a function that shows how far the replays of a program are; it is silent without a terminal."""
+        """Yield a function that updates a progress bar; without a terminal the function does nothing."""
         if self._console is None or not self._console.is_terminal:
             yield lambda done, total, text: None
             return
@@ -95,12 +95,12 @@ class Display:
 
 
 def style_of(text: str) -> str:
-    """Return the style of a cell, which is that of the verdict it starts with."""
+    """Return the rich style of a table cell, according to the verdict that its text begins with."""
     return next((STYLES[verdict] for verdict in SEVERITY if text.split(" ")[0] == verdict), "")
 
 
 def table_of(report: CheckReport) -> TableText:
-    """Return the column heads, and one line of cells for each entry of the report."""
+    """Return the column titles and the cells of each row of a report's table."""
     heads = ["kernel", "direction", "verdict", *report.executors, "error/bound", "precisions", "adstacks", "launches"]
     return heads, [_line(row, report.executors) for row in report.rows]
 
@@ -113,7 +113,7 @@ def _line(row: ReportRow, executors: Sequence[str]) -> list[str]:
 
 
 def cell_text(cell: ReportCell | None) -> str:
-    """Return verdict and time of one executor; a dash where it had nothing to do."""
+    """Return the text of a cell: verdict and time of one executor, or a dash if it did not run."""
     if cell is None:
         return "-"
     return cell.verdict if cell.seconds is None else f"{cell.verdict} {duration(cell.seconds)}"
@@ -128,14 +128,14 @@ def duration(seconds: float) -> str:
 
 
 def plain_table(table: TableText) -> str:
-    """Return a table as text, with columns padded to one width each."""
+    """Return a table as plain text with aligned columns."""
     heads, lines = table
     widths = [max(len(line[k]) for line in (heads, *lines)) for k in range(len(heads))]
     return "\n".join("  ".join(text.ljust(w) for text, w in zip(line, widths)).rstrip() for line in (heads, *lines))
 
 
 def notes(report: CheckReport) -> list[str]:
-    """Return the lines on cells other than `ok`, on adstacks, and on absent backends."""
+    """Return lines that explain verdicts other than `ok`, adstack memory, and absent backends."""
     found = [] if report.rows else ["it launched no kernel: nothing was judged"]
     for row in report.rows:
         for name, cell in row.cells.items():
@@ -146,7 +146,7 @@ def notes(report: CheckReport) -> list[str]:
 
 
 def summary(report: CheckReport) -> str:
-    """Return the line on how many comparisons had which verdict."""
+    """Return a line with the number of comparisons for each verdict."""
     counted = [f"{report.counts[verdict]} {verdict}" for verdict in SEVERITY if report.counts[verdict]]
     total = sum(report.counts.values())
     return f"{total} comparisons: {', '.join(counted) or 'none'}; {report.open_share:.0%} decided nothing"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class CountingCapture(Capture):
-    """A capture of at most `limit` launches for each kernel and direction that also counts all launches.
+    """Record at most `limit` launches for each kernel and direction, and count all launches.
 
     Attributes:
         totals: Number of all launches by (name, kind).
@@ -63,23 +63,23 @@ class CountingCapture(Capture):
                 self._tell(binding.program.kernel.name, kind, name, array, self._counts[key], name not in clean)
 
     def recordings(self) -> list[CapturedLaunch]:
-        """Return all launches that were kept, kernel by kernel."""
+        """Return all recorded launches, grouped by kernel."""
         return [launch for kept in self._kept.values() for launch in kept]
 
     def _keeps(self, key: tuple[Program, Kind]) -> bool:
-        """Return True if the present launch is to be kept."""
+        """Return True if the present launch is to be recorded: one of the first, or of number 2^k."""
         count = self._counts[key]
         self._seen[key] = 0  # The limit of `Capture` counts only first launches; this class decides itself.
         return count <= self.limit or self.limit > 1 and count & (count - 1) == 0
 
     def _keep(self, key: tuple[Program, Kind]) -> None:
-        """File the launch that `Capture` has just appended, in place of the last later one."""
+        """Move the newest recorded launch to its kernel's list, where it replaces the last entry of a full list."""
         kept = self._kept.setdefault(key, [])
         del kept[self.limit - 1 :]
         kept.append(self.launches.pop())
 
     def _tell(self, kernel: str, kind: Kind, name: str, array: np.ndarray, launch: int, before: bool) -> None:
-        """Report an array that is not finite, once for each array, kernel and direction."""
+        """Record a fault for an array with a NaN or infinity, once for each array, kernel and direction."""
         if (kernel, kind, name) not in self._told:
             self._told.add((kernel, kind, name))
             self.findings.append(nonfinite_fault(kernel, kind, name, array, launch, before))

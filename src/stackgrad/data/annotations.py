@@ -1,4 +1,4 @@
-"""Read the element type and the treatment of indices from annotations of arrays and of views."""
+"""Read annotations of array and view parameters: the type of the elements, and the handling of bad indices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .values.struct_types import element_type
 
 
 def annotated_element(dtype: Any, boundary: str) -> Any:
-    """Return the element type that an annotation of an array names.
+    """Return the element type in an annotation of an array parameter.
 
     Args:
         dtype: A scalar type, `float` or its like, a vector, matrix or struct type, or None for any type. `float`, `int`

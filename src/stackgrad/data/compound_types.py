@@ -1,4 +1,4 @@
-"""This module holds types of vectors, matrices and structs as users name them: a call makes a value or memory."""
+"""Define the types of vectors, matrices and structs that users call to make values, fields or ndarrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .values.struct import as_struct
 
 
 def _spec_text(spec: MatrixSpec) -> str:
-    """Return the docstring of a vector or matrix type."""
+    """Return the docstring for a vector or matrix type that the user has made."""
     kind = spec.stackgrad_type.dtype
     number = {float: "the default real type", int: "the default integer type", bool: "booleans"}
     entries = f"of {number[kind]}" if isinstance(kind, type) else f"of type {kind}"
@@ -31,7 +31,7 @@ def _spec_text(spec: MatrixSpec) -> str:
 
 @documented(_spec_text)
 class MatrixSpec:
-    """A vector or matrix type; a call makes a value, `field` and `ndarray` make memory of such elements."""
+    """Represent a vector or matrix type: a call makes a value; `field` and `ndarray` make arrays of such elements."""
 
     __slots__ = (TYPE_ATTRIBUTE,)
     stackgrad_type: MatrixType
@@ -41,12 +41,12 @@ class MatrixSpec:
 
     @property
     def n(self) -> int:
-        """Return the number of rows."""
+        """Return the number of rows of a value of this type."""
         return self.stackgrad_type.shape[0]
 
     @property
     def m(self) -> int:
-        """Return the number of columns, which is 1 for a vector."""
+        """Return the number of columns of a value of this type, which is 1 for a vector."""
         return self.stackgrad_type.shape[1] if self.ndim == 2 else 1
 
     @property
@@ -61,11 +61,11 @@ class MatrixSpec:
 
     @property
     def dtype(self) -> Scalar:
-        """Return the scalar type of the entries under the present defaults."""
+        """Return the scalar type of the entries under the present settings of the runtime."""
         return scalar_type(self.stackgrad_type.dtype)
 
     def __call__(self, *parts: Any) -> Matrix:
-        """Return a value of this type.
+        """Return a vector or matrix of this type with the given entries.
 
         Args:
             *parts: All entries in order, as numbers, vectors and sequences; or one number for all entries.
@@ -84,11 +84,11 @@ class MatrixSpec:
         return Matrix([flat[row * self.m : (row + 1) * self.m] for row in range(self.n)], self.dtype)
 
     def field(self, shape: ShapeLike | None = None, **options: Unpack[FieldOptions]) -> MatrixField:
-        """Return a new field of such elements; the options are those of `sg.Vector.field`."""
+        """Return a new field whose elements have this type; the options are those of `sg.Vector.field`."""
         return matrix_field(self.shape, self.dtype, shape, **options)
 
     def ndarray(self, shape: ShapeLike, needs_grad: bool = False) -> MatrixNdarray:
-        """Return a new ndarray of such elements, filled with zeros."""
+        """Return a new ndarray whose elements have this type, filled with zeros."""
         return matrix_ndarray(self.shape, self.dtype, shape, needs_grad)
 
     def __eq__(self, other: object) -> bool:
@@ -104,7 +104,7 @@ class MatrixSpec:
 
 
 class StructSpec:
-    """A struct type; a call makes a value of members given by name or in order, with 0 for missing ones."""
+    """Represent a struct type: a call makes a value with members given by name or in order, and 0 for missing ones."""
 
     # The type of a member is Any: a scalar, vector, matrix or struct type, or Python's int or float. A member is Any
     # as in `Struct`; a method is any function.
@@ -116,16 +116,16 @@ class StructSpec:
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return the types of the members by name, in order."""
+        """Return the types of the struct's members by name, in order."""
         return dict(self.stackgrad_type.members)
 
     @property
     def methods(self) -> Mapping[str, Any]:
-        """Return the methods by name."""
+        """Return the methods of the struct type by name."""
         return self.stackgrad_type.methods
 
     def __call__(self, *parts: Any, **named: Any) -> Struct:
-        """Return a value of this type.
+        """Return a struct of this type with the given members; missing members are 0.
 
         Args:
             *parts: Members in order, or one struct or mapping with all of them.
@@ -149,7 +149,7 @@ class StructSpec:
         methods: Mapping[str, Any] | None = None,
         **options: Unpack[CompoundOptions],
     ) -> StructField:
-        """Return a new field of such structs.
+        """Return a new field whose elements have this struct type.
 
         Args:
             shape: An extent or a tuple of extents; None for a field that is placed later.
@@ -166,7 +166,7 @@ class StructSpec:
 
 
 def _flat(parts: Iterable[Any]) -> Iterable[Any]:
-    """Yield the entries of nested sequences in order."""
+    """Yield the entries of nested sequences one by one."""
     for part in parts:
         if hasattr(part, "__iter__") and not isinstance(part, str):
             yield from _flat(part)

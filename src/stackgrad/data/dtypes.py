@@ -1,4 +1,4 @@
-"""Translate the dtypes that a user writes (names of Python, NumPy and stackgrad) to scalar types.
+"""Translate names of dtypes in Python, NumPy and stackgrad to scalar types.
 
 This module is the only place that reads the type names of Python and NumPy.
 """
@@ -13,7 +13,7 @@ from ..runtime.usage_errors import FieldError
 
 
 def scalar_type(dtype: object) -> Scalar:
-    """Return the scalar type that a user's dtype means.
+    """Return the scalar type for a dtype of stackgrad, Python or NumPy.
 
     Args:
         dtype: A scalar type of stackgrad, one of Python's float, int and bool, or anything that `numpy.dtype` accepts.

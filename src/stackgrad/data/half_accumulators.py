@@ -1,4 +1,4 @@
-"""Keep f32 accumulators beside gradients in half precision that belong to another library.
+"""Accumulate f16 gradients of other libraries in f32, so that sums of many terms do not lose precision.
 
 torch wants the gradient of an f16 tensor in f16. A sum of many terms in f16 would stop growing at some size. So kernels
 add to an accumulator in f32, which is rounded into the gradient. Invariant: after a launch the gradient of the other
@@ -25,7 +25,7 @@ _NOTHING = nullcontext()
 
 
 class Accumulator(np.ndarray):
-    """An accumulator is f32 memory of the host that is rounded into a gradient in f16.
+    """Represent f32 host memory in which kernels sum a gradient that another library stores in f16.
 
     Attributes:
         narrow: The gradient in f16 that the accumulator is rounded into.
@@ -44,7 +44,7 @@ class Accumulator(np.ndarray):
         return made
 
     def refresh(self) -> None:
-        """Take over, before a launch, the elements of the gradient that other code has written."""
+        """Copy those gradient elements that other code has changed into the accumulator, before a launch."""
         given = RUNTIME.remote.fetch(self.narrow) if self.on_device and RUNTIME.remote else self.narrow
         mine = self._rounded()
         # NaN differs from itself, so two NaNs must count as the same content.
@@ -52,14 +52,14 @@ class Accumulator(np.ndarray):
         np.copyto(self, given, where=~same)
 
     def give(self) -> None:
-        """Write, after a launch, the rounded accumulator to the gradient."""
+        """Store the accumulator, rounded to f16, into the gradient after a launch."""
         if self.on_device and RUNTIME.remote:
             RUNTIME.remote.assign(self.narrow, ..., self._rounded())
         else:
             self.narrow[...] = self._rounded()
 
     def store(self, content: np.ndarray) -> None:
-        """Overwrite both the accumulator and the gradient."""
+        """Overwrite the accumulator and the gradient with the same contents."""
         self[...] = content
         self.give()
 
@@ -69,7 +69,7 @@ class Accumulator(np.ndarray):
 
 
 def accumulator_of(narrow: np.ndarray, owner: Any = None, on_device: bool = False) -> np.ndarray:
-    """Return the array that kernels add to in place of a gradient.
+    """Return the array to which kernels add a gradient: a new f32 accumulator for f16, else the gradient itself.
 
     Args:
         narrow: The gradient, of any real dtype.
@@ -101,7 +101,7 @@ def accumulators_of(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
 
 
 def rounding_launch(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:
-    """Return a context manager around a launch that may use these accumulators.
+    """Return a context manager that copies accumulators from their gradients before a launch, and back after it.
 
     It refreshes the accumulators before the launch, and rounds them into the gradients after the launch.
     """

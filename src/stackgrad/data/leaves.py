@@ -1,4 +1,4 @@
-"""Read the arrays that a caller gives to a kernel: fields, ndarrays, NumPy arrays, torch tensors and JAX arrays.
+"""Recognize arrays that are given to a kernel: fields, ndarrays, NumPy arrays, torch tensors and JAX arrays.
 
 Invariant: the memory of a leaf is C-contiguous, in native byte order, and lies where kernels run: on the host, or, with
 arch=cuda, also on the GPU, where the host does not touch it. torch and JAX are recognized by the name of the module of
@@ -21,7 +21,7 @@ from .half_accumulators import accumulator_of
 
 
 class ArgumentMismatch(Exception):
-    """A value does not fit a parameter; the exception has a reason and a cure, without the name of the parameter."""
+    """Signal that a value does not fit a parameter, with reason and cure but without the parameter's name."""
 
     def __init__(self, reason: str, cure: str) -> None:
         super().__init__(reason)
@@ -31,7 +31,7 @@ class ArgumentMismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ForeignArray:
-    """Represent memory of another library that is given to a kernel.
+    """Represent an array of another library that is given to a kernel: its memory and its gradient.
 
     Attributes:
         memory: The memory.
@@ -51,7 +51,7 @@ Leaf = Array | ForeignArray
 
 
 def foreign(value: Any, needs_grad: bool | None) -> ForeignArray | None:
-    """Return an array of another library as a leaf, or None if the value is no array.
+    """Return an array of another library as a ForeignArray, or None if the value is no array.
 
     Args:
         value: A NumPy array, torch tensor, JAX array, array of a GPU, or a finished leaf; or any other value.
@@ -105,7 +105,7 @@ def _torch(value: Any, needs_grad: bool | None) -> ForeignArray:
 
 
 def memory_of_tensor(tensor: Any) -> np.ndarray:
-    """Return the memory of a contiguous torch tensor, on the device where it is. Raise Misfit if there is none."""
+    """Return the memory of a contiguous torch tensor, on its device. Raise ArgumentMismatch if there is none."""
     plain = tensor.detach()
     try:
         if tensor.device.type == "cpu":
@@ -120,7 +120,7 @@ def memory_of_tensor(tensor: Any) -> np.ndarray:
 
 
 def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
-    """Return memory of the GPU that another library owns. Raise Misfit if kernels cannot use it."""
+    """Return GPU memory that another library owns. Raise ArgumentMismatch if kernels cannot use it."""
     assert RUNTIME.remote is not None
     try:
         return RUNTIME.remote.borrow(interface, lender, stream)
@@ -129,7 +129,7 @@ def _borrowed(interface: Any, lender: Any, stream: int | None) -> np.ndarray:
 
 
 def _other(value: Any, needs_grad: bool | None) -> ForeignArray:
-    """Return an array of CuPy, Numba or another library of GPUs as a leaf.
+    """Return an array of CuPy, Numba or another GPU library as a ForeignArray.
 
     Its interface names the stream that the launch must be ordered with, if any.
     """
@@ -175,7 +175,7 @@ _READERS: dict[str, tuple[str, Callable[[Any, bool | None], ForeignArray] | None
 
 
 def scalar_of(memory: np.ndarray) -> Scalar:
-    """Return the element type of an array. Raise Misfit if kernels have no such type."""
+    """Return the scalar type of an array. Raise ArgumentMismatch if kernels have no such type."""
     try:
         found = from_dtype(memory.dtype)
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Define further class names that programs use in `isinstance` and in annotations."""
+"""Define class names such as `VectorNdarray`, which programs use in `isinstance` and annotations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .fields import MatrixNdarray, Tensor
 
 
 class ByElement(type):
-    """A metaclass whose classes recognize arrays by the number of axes of their elements.
+    """Define a metaclass whose classes recognize arrays of vectors or of matrices in `isinstance`.
 
     Attributes:
         axes: Number of axes of an element: 1 for vectors, 2 for matrices.
@@ -21,21 +21,21 @@ class ByElement(type):
 
 
 class VectorNdarray(MatrixNdarray, metaclass=ByElement):
-    """Represent ndarrays of vectors in `isinstance` and annotations."""
+    """Match ndarrays of vectors in `isinstance` and annotations."""
 
     __slots__ = ()
     axes, holder = 1, MatrixNdarray
 
 
 class VectorTensor(Tensor, metaclass=ByElement):
-    """Represent fields and ndarrays of vectors in `isinstance` and annotations."""
+    """Match fields and ndarrays of vectors in `isinstance` and annotations."""
 
     __slots__ = ()
     axes, holder = 1, Tensor
 
 
 class MatrixTensor(Tensor, metaclass=ByElement):
-    """Represent fields and ndarrays of matrices in `isinstance` and annotations."""
+    """Match fields and ndarrays of matrices in `isinstance` and annotations."""
 
     __slots__ = ()
     axes, holder = 2, Tensor

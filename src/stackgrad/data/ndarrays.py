@@ -130,7 +130,7 @@ def matrix_tensor(
     layout: Sequence[int] | None = None,
     name: str | None = None,
 ) -> MatrixField | MatrixNdarray:
-    """Return a new tensor of vectors or matrices.
+    """Return a new field or ndarray of vectors or matrices, filled with zeros.
 
     Args:
         element: The shape of an element: (n,) for vectors, (n, m) for matrices.
@@ -153,7 +153,7 @@ def matrix_tensor(
 
 # The array is Any: of any library that supports DLPack.
 def from_dlpack(array: Any, needs_grad: bool = False, name: str | None = None) -> ScalarNdarray:
-    """Return an ndarray over the memory of an array of another package; a write on either side shows on the other.
+    """Return an ndarray that shares its memory with an array of another package.
 
     An array that may not be written, such as JAX's, is copied.
 

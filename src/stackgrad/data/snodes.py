@@ -1,4 +1,4 @@
-"""Define the tree of `sg.root`, which gives fields their shapes: `sg.root.dense(sg.ij, (n, m)).place(x, x.grad)`.
+"""Implement `sg.root`, a tree that sets the shapes of fields: `sg.root.dense(sg.ij, (n, m)).place(x, x.grad)`.
 
 Invariant: the tree decides nothing but shapes. Extents of one axis multiply along a path, axes are ordered by their
 letters, and each field has row-major memory of its own. How nodes nest is a hint that changes no result.
@@ -24,7 +24,7 @@ LETTERS = "ijklmnopqrst"
 
 
 def _axes_text(axes: Axes) -> str:
-    """Return the docstring of axes."""
+    """Return the docstring of a constant such as `sg.ij`, which names axes."""
     which = f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes[:-1]))} and {axes[-1]}"
     extents = "n" if len(axes) == 1 else f"({', '.join('nmkl'[: len(axes)])})"
     return f"Name the {which} of a field in the tree, as in `sg.root.dense({axes!r}, {extents}).place(x)`."
@@ -41,7 +41,7 @@ class Axes(tuple[int, ...]):
 
 
 def axes(*numbers: int) -> Axes:
-    """Return axes by number.
+    """Return an `Axes` object for axes given by their numbers, as in `axes(0, 1)`.
 
     Args:
         *numbers: Different numbers from 0 to 11.
@@ -60,7 +60,7 @@ ijk, ijl, ikl, jkl, ijkl = axes(0, 1, 2), axes(0, 1, 3), axes(0, 2, 3), axes(1, 
 
 
 class SNode:
-    """A node of the tree: it determines the shape of the fields that are placed at it.
+    """Represent a node of the tree of `sg.root`, which sets the shape of the fields that are placed at it.
 
     Attributes:
         extents: The extent of each axis by number.
@@ -74,14 +74,14 @@ class SNode:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of a field placed at this node, with the axes in the order of their letters."""
+        """Return the shape of a field placed at this node, with axes in alphabetical order of their names."""
         return tuple(self.extents[axis] for axis in sorted(self.extents))
 
     def __repr__(self) -> str:
         return f"<sg.root node of shape {self.shape}>"
 
     def dense(self, axes: Sequence[int], dimensions: int | Sequence[int]) -> SNode:
-        """Return a node inside this one that multiplies the extents of some axes.
+        """Return a child node, whose shape has the extents of this node with some axes added or multiplied.
 
             sg.root.dense(sg.i, 4).dense(sg.ij, 8).place(x)  # x has shape (32, 8)
 
@@ -105,7 +105,7 @@ class SNode:
 
     # Fields are Any: of all kinds, and lists of them.
     def place(self, *fields: Any, offset: int | Sequence[int] | None = None) -> SNode:
-        """Give fields the shape of this node, and memory. Return the node.
+        """Allocate fields with the shape of this node. Return the node.
 
         Gradients that fields have because of needs_grad are placed too.
 
@@ -127,7 +127,7 @@ class SNode:
         return self
 
     def _place(self, field: Any, offset: tuple[int, ...]) -> None:
-        """Give one field the shape of this node, and memory."""
+        """Allocate one field with the shape of this node."""
         if not isinstance(field, Field):
             raise FieldError(f"place takes fields, not {type(field).__name__}", "make it with sg.field(dtype)")
         arrays: tuple[Array, ...] = field.arrays  # type: ignore[attr-defined]
@@ -146,37 +146,37 @@ class SNode:
                 self._tree.arrays.add(array)
 
     def lazy_grad(self) -> None:
-        """Place the adjoints of all real fields of the tree that have none yet."""
+        """Allocate the adjoints of all real fields of the tree that have none yet."""
         self._tree.place_companions("grad")
 
     def lazy_dual(self) -> None:
-        """Place the tangents of all real fields of the tree that have none yet."""
+        """Allocate the tangents of all real fields of the tree that have none yet."""
         self._tree.place_companions("dual")
 
     # -- what is refused ------------------------------------------------------------------------------------
 
     def pointer(self, *args: object, **options: object) -> NoReturn:
-        """Raise Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line, because stackgrad has no sparse pointer nodes."""
         self._refuse("root.pointer")
 
     def bitmasked(self, *args: object, **options: object) -> NoReturn:
-        """Raise Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line, because stackgrad has no sparse bitmasked nodes."""
         self._refuse("root.bitmasked")
 
     def dynamic(self, *args: object, **options: object) -> NoReturn:
-        """Raise Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line, because stackgrad has no dynamic nodes."""
         self._refuse("root.dynamic")
 
     def hash(self, *args: object, **options: object) -> NoReturn:
-        """Raise Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line, because stackgrad has no hash nodes."""
         self._refuse("root.hash")
 
     def quant_array(self, *args: object, **options: object) -> NoReturn:
-        """Raise Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line, because stackgrad has no quantized array nodes."""
         self._refuse("root.quant_array")
 
     def bit_struct(self, *args: object, **options: object) -> NoReturn:
-        """Raise Unsupported at the caller's line."""
+        """Raise Unsupported at the caller's line, because stackgrad has no bit struct nodes."""
         self._refuse("root.bit_struct")
 
     def _refuse(self, name: str) -> NoReturn:
@@ -184,7 +184,7 @@ class SNode:
 
 
 class FieldTree:
-    """The fields that were placed through one root.
+    """Track the fields that were allocated through one root of a tree.
 
     Attributes:
         arrays: The arrays of these fields, as long as they live.
@@ -196,13 +196,13 @@ class FieldTree:
         self.closed = False
 
     def check_open(self) -> None:
-        """Raise FieldError if the tree was finalized."""
+        """Raise FieldError if `FieldsBuilder.finalize` has closed the tree."""
         RUNTIME.ensure()
         if self.closed:
             raise FieldError("this FieldsBuilder is finalized", "make another sg.FieldsBuilder()")
 
     def place_companions(self, kind: str) -> None:
-        """Give memory to the companions of all live real fields of the tree.
+        """Allocate the adjoints, or the tangents, of all live real fields of the tree.
 
         Args:
             kind: "grad" for adjoints, "dual" for tangents.
@@ -215,15 +215,15 @@ class FieldTree:
                     found.allocate(array.shape)
 
     def members(self) -> Iterable[Array]:
-        """Return the arrays of the fields of the tree."""
+        """Return the scalar arrays of the tree's fields."""
         return self.arrays
 
 
 class RootTree(FieldTree):
-    """The tree of `sg.root`: the fields placed through it, and those made with a shape."""
+    """Track the fields of `sg.root`: those placed in the tree, and those made with a shape."""
 
     def members(self) -> Iterable[Array]:
-        """Return all live fields; ndarrays do not belong to the tree."""
+        """Return the scalar arrays of all live fields; ndarrays are not included."""
         return (cast(Array, array) for array in RUNTIME.fields if isinstance(array, Field))
 
 
@@ -235,7 +235,7 @@ A field that is made without a shape gets it, and its memory, when it is placed 
 
 @documented(_ROOT)
 class Root(SNode):
-    """The type of `sg.root`, a node without axes."""
+    """Represent `sg.root`, the tree's root, which has no axes."""
 
     __slots__ = ()
 
@@ -247,7 +247,7 @@ class Root(SNode):
 
 
 class FieldsBuilder(Root):
-    """A root of its own: call `dense`, `place` and `lazy_grad`, then `finalize()`, which ends placing."""
+    """Represent a separate root node, whose tree `finalize()` closes; then no more fields can be placed."""
 
     __slots__ = ()
 
@@ -258,14 +258,14 @@ class FieldsBuilder(Root):
         return "<sg.FieldsBuilder>"
 
     def finalize(self) -> SNodeTree:
-        """Close the builder, and return its tree; the fields have their memory already."""
+        """Close the tree and return it; its fields keep their memory."""
         self._tree.check_open()
         self._tree.closed = True
         return SNodeTree(self._tree)
 
 
 class SNodeTree:
-    """The finished tree that `FieldsBuilder.finalize` returns."""
+    """Represent a closed tree of fields, as returned by `FieldsBuilder.finalize`."""
 
     __slots__ = ("_tree",)
 
@@ -273,7 +273,7 @@ class SNodeTree:
         self._tree = tree
 
     def destroy(self) -> None:
-        """Make the fields of the tree unusable; their memory is freed when nothing refers to it."""
+        """Make the fields of the tree unusable; their memory is freed when no reference remains."""
         for array in list(self._tree.arrays):
             array.discard()
 
@@ -282,7 +282,7 @@ root = Root()
 
 
 def _extent(given: Any) -> int:
-    """Return an extent as an int. Raise FieldError if it is none, or negative."""
+    """Return an extent as an int. Raise FieldError if it is no integer or negative."""
     try:
         extent = operator.index(given)
     except TypeError:
@@ -293,7 +293,7 @@ def _extent(given: Any) -> int:
 
 
 def _flat(fields: Iterable[Any]) -> Iterable[Any]:
-    """Yield the fields of nested lists in order."""
+    """Yield the fields in nested lists one by one."""
     for field in fields:
         if isinstance(field, (list, tuple)):
             yield from _flat(field)

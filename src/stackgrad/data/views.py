@@ -1,4 +1,4 @@
-"""Define `sg.BufferView`, a part of an array of one axis that kernels read and write as an array of its own.
+"""Define `sg.BufferView`: a contiguous part of an array of one axis, which kernels use as an array.
 
 Invariant: a view consists of an array, the number of its first element and a size, which are fixed when it is made. All
 elements lie in the array. A kernel gets offset and size as numbers of the launch: another part of the array, or of
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class BufferView(Generic[T]):
-    """A view of the elements `offset` to `offset + size` of an array with one axis.
+    """Represent a view of the elements `offset` to `offset + size` of an array with one axis.
 
     `array[a:b]` of an ndarray makes a view too. As an annotation, `v: sg.BufferView` takes a view of any type, and
     `v: sg.BufferView[sg.f32]` one of that type.
@@ -57,7 +57,7 @@ class BufferView(Generic[T]):
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, given: Any) -> ViewType:
-            """Return the annotation of a view with this element type; a second item is the dialect's `boundary`."""
+            """Return an annotation for views with this element type; a second item sets the handling of bad indices."""
             dtype, boundary = given if isinstance(given, tuple) else (given, "unsafe")
             return ViewType(NdarrayType(annotated_element(dtype, boundary), 1))
 
@@ -118,7 +118,7 @@ class BufferView(Generic[T]):
     else:
 
         def __getitem__(self, key: Any) -> BufferView[T]:
-            """`view[a:b]`, ends as in Python. Elements are read in kernels, and from the array."""
+            """Return the view `view[a:b]` of a part of this view, with slice ends as in Python."""
             if not isinstance(key, slice):
                 raise _error(
                     "a view is indexed by slices outside of kernels", "read the array: view.arr[view.offset + i]"
@@ -130,7 +130,7 @@ class BufferView(Generic[T]):
 
 
 def slice_view(whole: Any, key: slice) -> BufferView[Any]:
-    """Return the view that a slice of an ndarray or of a view means.
+    """Return a view of the part of an ndarray or view that a slice selects.
 
     Args:
         whole: An ndarray or view with one axis.
@@ -149,7 +149,7 @@ def slice_view(whole: Any, key: slice) -> BufferView[Any]:
 
 
 def _inside(offset: Any, size: Any, extent: int, what: str) -> tuple[int, int]:
-    """Return offset and size as integers. Raise ViewError if they are not, or do not fit the extent."""
+    """Return offset and size as integers. Raise ViewError if they are no integers or exceed the extent."""
     try:
         first, count = operator.index(offset), operator.index(size)
     except TypeError:
@@ -159,7 +159,7 @@ def _inside(offset: Any, size: Any, extent: int, what: str) -> tuple[int, int]:
 
 
 def check_inside(first: int, count: int, extent: int, what: str) -> None:
-    """Raise ViewError unless the elements `first` to `first + count` exist.
+    """Raise ViewError unless all elements from `first` to `first + count` exist.
 
     Args:
         first: Number of the first element.
@@ -177,5 +177,5 @@ def check_inside(first: int, count: int, extent: int, what: str) -> None:
 
 
 def _error(reason: str, cure: str) -> ViewError:
-    """Return the error for a mistake at the line of the caller."""
+    """Return a ViewError located at the caller's line."""
     return ViewError(reason, cure, caller_span())

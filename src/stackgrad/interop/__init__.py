@@ -1,1 +1,1 @@
-"""This package joins kernels to other array libraries."""
+"""This package lets other array libraries, such as torch and JAX, call and differentiate kernels."""

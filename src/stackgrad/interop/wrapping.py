@@ -1,4 +1,4 @@
-"""Wrap kernels as functions from arrays to arrays, for libraries that differentiate such functions: torch and JAX.
+"""Wrap kernels as pure functions from arrays to arrays, so that torch and JAX can differentiate them.
 
 A kernel writes arrays that it is given. Some of its parameters are its results; a call allocates them, filled with
 zeros, and returns them, so the function has no side effects. Its gradient is the grad kernel, at the arrays as the call
@@ -35,7 +35,7 @@ a function of the other arguments of the call that returns a shape or (shape, dt
 
 @dataclass(frozen=True)
 class WrappedLaunch:
-    """A record of a launch: what its gradient needs to know besides the arrays.
+    """Record facts about a launch that its gradient needs: the random key and the versions of fields.
 
     Attributes:
         draws: The key of the random numbers of the launch.
@@ -47,7 +47,7 @@ class WrappedLaunch:
 
 
 class WrappedKernel:
-    """A kernel whose parameters are divided into inputs and results.
+    """Represent a kernel as a function: some array parameters are inputs, the others results to allocate.
 
     Attributes:
         kernel: The kernel, without an object if it is a method.
@@ -72,7 +72,7 @@ class WrappedKernel:
         self.names = tuple(name for name in self.params if name not in self.out)
 
     def arguments(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, without results. Raise ArgumentError if they do not fit."""
+        """Return the arguments of a call by name, defaults included. Raise ArgumentError if they do not fit."""
         found = dict(zip(self.names, args))
         unknown = [name for name in keywords if name not in self.names or name in found]
         found.update(keywords)
@@ -93,7 +93,7 @@ class WrappedKernel:
         return {name: self._result(name, like, given) for name, like in self.out.items()}
 
     def _result(self, name: str, like: Any, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
-        """Return shape and dtype of one result, whose form is `like`."""
+        """Return shape and dtype of one result, as the value `like` (a shape, a parameter's name or None) sets them."""
         arrays = [value for value in given.values() if is_array(value)]
         dtype = _dtype(arrays[0]) if arrays else np.dtype(np.float64)
         if like is None:
@@ -111,7 +111,7 @@ class WrappedKernel:
     # -- launches -------------------------------------------------------------------------------------------
 
     def forward(self, given: Mapping[str, Any], out: Mapping[str, np.ndarray]) -> WrappedLaunch:
-        """Launch the kernel.
+        """Launch the kernel, which stores its results to the arrays `out`.
 
         Args:
             given: The arguments by name. Arrays are C-contiguous NumPy arrays that belong to the call.
@@ -173,7 +173,7 @@ class WrappedKernel:
 
 
 def _bind(kernel: Kernel[Any, Any], arguments: tuple[Any, ...]) -> tuple[Binding, Scalars, set[str]]:
-    """Return the kernel on the arrays of a call, its scalars, and the names of the parameters that are arrays."""
+    """Return a binding of a kernel to the arrays of a call, the scalar arguments, and the array parameters' names."""
     found = kernel.bind(arguments)
     if found is None:
         cure = "annotate its inputs and results with sg.types.ndarray()"
@@ -185,7 +185,7 @@ def _bind(kernel: Kernel[Any, Any], arguments: tuple[Any, ...]) -> tuple[Binding
 
 
 def _leaf(value: np.ndarray, grad: np.ndarray | None) -> ForeignArray:
-    """Return an array as a leaf; an array of reals gets an adjoint, new if `grad` is None."""
+    """Return an array as a kernel argument, with an adjoint array if its elements are reals."""
     if value.dtype.kind != "f":
         return ForeignArray(value, owner=value)
     return ForeignArray(value, accumulator_of(np.zeros_like(value) if grad is None else grad), owner=value)
@@ -224,7 +224,7 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _results(kernel: str, params: tuple[str, ...], out: Out) -> dict[str, Any]:
-    """Return the form of each result by name, in the order of the parameters. Raise ArgumentError for unknown names."""
+    """Return, for each result of a kernel, the description of its shape. Raise ArgumentError for unknown names."""
     named = {out: None} if isinstance(out, str) else dict(out) if isinstance(out, Mapping) else dict.fromkeys(out)
     if not named:
         raise ArgumentError(f"kernel {kernel} has no results", "name the parameters that it writes, as in out='y'")

@@ -98,10 +98,10 @@ def _jax() -> Any:
 
 
 def _own(given: dict[str, Any], names: tuple[str, ...], arrays: Any) -> dict[str, Any]:
-    """Return the arguments with copies of their arrays, because arrays that JAX gives may not be written."""
+    """Return the arguments with copies of all arrays, because kernels must not write arrays that belong to JAX."""
     return {**given, **{name: np.array(array, order="C") for name, array in zip(names, arrays)}}
 
 
 def _copy(cotangent: Any, like: np.ndarray) -> np.ndarray:
-    """Return a cotangent as a new array of the dtype of another one."""
+    """Return a copy of a cotangent with the dtype of the array `like`."""
     return np.array(cotangent, like.dtype, order="C")

@@ -1,4 +1,4 @@
-"""This package leads from a call of a kernel to its launch.
+"""This package turns calls of kernels into launches: it matches arguments, traces, compiles and runs.
 
 Arguments, specialization, compilation, prepared launches.
 """

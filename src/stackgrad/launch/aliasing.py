@@ -1,4 +1,4 @@
-"""Find out which arrays of a call are the same memory: one array given twice, or the gradient of another array."""
+"""Detect arrays that a call passes twice, or whose gradient the call also passes as an array."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .stand_ins import identity_of
 
 
 def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Return which arguments are the same array, or the gradient of another argument; None if all are different."""
+    """Return a pattern that shows which arguments are the same array or gradient, or None if all differ."""
     first: dict[int, int] = {}
     pattern = []
     for position, leaf in enumerate(leaves):
@@ -20,5 +20,5 @@ def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
 
 
 def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
-    """Return True if a leaf, or its gradient, has one of these identities."""
+    """Return True if the id of an array or of its gradient is in the set."""
     return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))

@@ -1,4 +1,4 @@
-"""Check the arguments of a call against the parameters of a kernel, and name them for the launch.
+"""Check the arguments of a kernel call against the parameters, and return them by name.
 
 Invariant: what this module returns fits: Python numbers that their scalar parameters can hold, and fields or
 C-contiguous NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a KernelTypeError at the `def`
@@ -28,7 +28,7 @@ REQUIRED: Any = inspect.Parameter.empty
 
 
 class CallSignature:
-    """The parameters that a call fills, in order.
+    """Represent the parameters of a kernel, and check the arguments of calls against them.
 
     Attributes:
         kernel: The name of the kernel, for messages.
@@ -53,7 +53,7 @@ class CallSignature:
         self._checks = tuple((p.name, checker_of(p.type)) for p in params if isinstance(p.type, Scalar))
 
     def error(self, reason: str, cure: str) -> KernelTypeError:
-        """Return the error for a mistake in a call of this kernel."""
+        """Return a KernelTypeError for a wrong call of this kernel, with reason and cure."""
         return KernelTypeError(f"kernel {self.kernel}: {reason}", cure, self.span)
 
     def positional(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -84,7 +84,7 @@ class CallSignature:
         return found
 
     def bound(self, args: tuple[Any, ...]) -> dict[str, Array | np.ndarray]:
-        """Return the array arguments by name. Call this after `scalars`, which has checked the number of arguments."""
+        """Return the array arguments by name; `scalars` must have checked the number of arguments before."""
         return {
             p.name: self.array(p.name, p.type, value)
             for p, value in zip(self.params, args)
@@ -92,17 +92,17 @@ class CallSignature:
         }
 
     def _count(self, given: int) -> KernelTypeError:
-        """Return the error for a wrong number of arguments."""
+        """Return a KernelTypeError for a wrong number of arguments."""
         wanted = ", ".join(f"{p.name}: {p.type}" for p in self.params) or "none"
         return self.error(f"takes {len(self.params)} arguments, got {given}", f"its parameters: {wanted}")
 
     def _misfit(self, name: str, misfit: ArgumentMismatch) -> KernelTypeError:
-        """Return the error for an argument that does not fit its parameter."""
+        """Return a KernelTypeError for an argument that does not fit its parameter."""
         dtype = next(p.type for p in self.params if p.name == name)
         return self.error(f"the parameter {name}: {dtype} {misfit.reason}", misfit.cure)
 
     def array(self, name: str, wanted: ArrayType, value: Any) -> Array | np.ndarray:
-        """Return an array argument after checking it.
+        """Return an array argument, or raise an error if it does not fit its parameter.
 
         Args:
             name: The name of the parameter.
@@ -168,12 +168,12 @@ CURE = "annotate the parameter with another type, or convert the argument"
 
 
 def cannot_take(value: Any) -> ArgumentMismatch:
-    """Return the Misfit for a value of the wrong kind."""
+    """Return an ArgumentMismatch for a value of the wrong type."""
     return ArgumentMismatch(f"cannot take {type(value).__name__} {short_repr(value)}"[:100], CURE)
 
 
 def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
-    """Return a function that converts an argument to a number of this type, or raises Misfit if it does not fit."""
+    """Return a function that converts an argument to a number of this type, or raises ArgumentMismatch."""
     if dtype.is_real:
         return _real
     if not dtype.is_int:
@@ -191,7 +191,7 @@ def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
 
 
 def _real(value: Any) -> float:
-    """Return an argument as a float. Raise Misfit if it is no real number."""
+    """Return an argument as a float. Raise ArgumentMismatch if it is no real number."""
     if type(value) is float:
         return value
     if isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating):
@@ -207,14 +207,14 @@ def _real(value: Any) -> float:
 
 
 def _boolean(value: Any) -> bool:
-    """Return an argument as a bool. Raise Misfit if it is neither a bool nor an integer."""
+    """Return an argument as a bool. Raise ArgumentMismatch if it is neither a bool nor an integer."""
     if isinstance(value, (bool, int, np.bool_, np.integer)):
         return bool(value)
     raise cannot_take(value)
 
 
 def _integer(value: Any) -> int:
-    """Return an argument as an int. Raise Misfit if it is no integer."""
+    """Return an argument as an int. Raise ArgumentMismatch if it is no integer."""
     if isinstance(value, np.bool_):
         return int(value)
     try:
@@ -230,7 +230,7 @@ Flattener = Callable[[Any, list[Any]], None]
 
 
 def flattener_of(kind: ElementType) -> Flattener:
-    """Return the function that flattens values of this type to numbers."""
+    """Return a function that appends the numbers in a value of this type to a list."""
     if isinstance(kind, MatrixType):
         return _matrix_flattener(kind)
     if isinstance(kind, StructType):
@@ -240,7 +240,7 @@ def flattener_of(kind: ElementType) -> Flattener:
 
 
 def _matrix_flattener(kind: MatrixType) -> Flattener:
-    """Return the function that flattens vectors or matrices of this type."""
+    """Return a function that appends the entries of vectors or matrices of this type to a list."""
     check = checker_of(kind.dtype)
 
     def flatten(value: Any, found: list[Any]) -> None:
@@ -265,7 +265,7 @@ def _matrix_flattener(kind: MatrixType) -> Flattener:
 
 
 def _struct_flattener(kind: StructType) -> Flattener:
-    """Return the function that flattens structs of this type."""
+    """Return a function that appends the numbers in structs of this type to a list."""
     parts = [(name, flattener_of(member)) for name, member in kind.members]
 
     def flatten(value: Any, found: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Find the arrays of a binding: the memory and the field that each name of a kernel is bound to.
+"""Find the array that is bound to each parameter of a kernel, with its memory, shape and field.
 
 Invariant: arrays of different names are different memory, so that the compiler may tell them apart by name.
 """
@@ -51,7 +51,7 @@ def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
 
 
 def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return the memory of each named array.
+    """Return the memory of each named array. Raise ArgumentError if two of the arrays overlap.
 
     Raises:
         ArgumentError: Two of the arrays overlap.
@@ -66,7 +66,7 @@ def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[
 
 
 def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
-    """Raise ArgumentError if two arrays overlap, because the compiler takes different names for different memory."""
+    """Raise ArgumentError if two arrays overlap; the compiler assumes that they do not."""
     spans = []
     for name, array in memory.items():
         if array.nbytes:
@@ -80,7 +80,7 @@ def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
 
 
 def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Array, ...]:
-    """Return the fields among the named arrays, each of them once."""
+    """Return the fields among the named arrays, without duplicates."""
     found = [bound_to(program, arrays, name) for name in names]
     return tuple({id(f): f for f in found if isinstance(f, Array)}.values())
 
@@ -97,7 +97,7 @@ def boxes_by_field(
     wanted: tuple[Array, ...],
     before: Mapping[str, str] = NOTHING,
 ) -> dict[Array, list[Box]]:
-    """Translate boxes of parameters to boxes of the fields that are bound to these parameters.
+    """Return the boxes of each field, given the boxes of the parameters to which the fields are bound.
 
     Args:
         program: The program, for error messages.
@@ -115,7 +115,7 @@ def boxes_by_field(
 
 
 def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
-    """Return the fields whose contents decide sizes and marks, or None if an array without a version is among them.
+    """Return the fields whose versions tell if adstack sizes are still valid, or None if an array has no version.
 
     An array has no version if it is a NumPy array, or a copy of the earlier contents of a field.
     """

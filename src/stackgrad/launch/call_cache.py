@@ -1,4 +1,4 @@
-"""Cache the launches of one kernel: an entry for each kind of arguments, and earlier calls by their objects.
+"""Cache the launches of one kernel by the types of the arguments, and by the identities of earlier arguments.
 
 An entry stands for all calls with arguments of the same kinds. It holds while the guards of what its trace read hold,
 the objects that it was traced for live, and the runtime is of the generation of the cache. It has launches in two
@@ -41,7 +41,7 @@ _KEPT = 64
 
 
 class Entry:
-    """All calls of a kernel with arguments of the same kinds.
+    """Represent the specialization of a kernel that all calls with the same types of arguments use.
 
     Attributes:
         key: The kinds.
@@ -60,12 +60,12 @@ class Entry:
         self._cache = cache
 
     def drop(self) -> None:
-        """End the entry; see `CallCache.drop`."""
+        """Remove the entry from the cache; see `CallCache.drop`."""
         self._cache.drop(self)
 
 
 class CallCache:
-    """The entries of one kernel under the settings of one generation.
+    """Cache the specializations and earlier calls of one kernel under the present settings of the runtime.
 
     Attributes:
         generation: The generation of the runtime.
@@ -121,14 +121,14 @@ class CallCache:
         return arrange_arguments(self.names, self.defaults, args, keywords, self.error, self._count)
 
     def objects(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return the arguments by whose identity a call is cached: all but numbers; a view counts as its array."""
+        """Return those arguments whose identity selects a cached call: all but numbers; views count as their arrays."""
         objects = [args[k] for k in self._objects]
         for at, k in self._views:  # Offset and size of a view are numbers of the call.
             objects[at] = getattr(args[k], "arr", None)
         return objects
 
     def scalars(self, args: tuple[Any, ...], names: tuple[str, ...]) -> dict[str, Any]:
-        """Return the scalars of a call by name; its objects are known and contain no scalars."""
+        """Return the scalar arguments of a cached call by name."""
         found: dict[str, Any] = {}
         if not self._numbers:
             return found
@@ -146,7 +146,7 @@ class CallCache:
         return dict(zip(names, call.scalars))
 
     def match(self, args: tuple[Any, ...]) -> Call:
-        """Split the arguments of a call into numbers, arrays and the key of the specialization.
+        """Split the arguments of a call into numbers, arrays and the key that selects a specialization.
 
         Raises:
             KernelTypeError: An argument does not fit its parameter.
@@ -156,7 +156,7 @@ class CallCache:
     # -- finding --------------------------------------------------------------------------------------------
 
     def known(self, args: tuple[Any, ...]) -> Known | None:
-        """Return the earlier call with the same objects if it is still valid, else None.
+        """Return the cached call with the same objects as arguments, or None if there is no valid one.
 
         Raises:
             StaleFieldError: A field among the objects, or that the kernel uses, was destroyed.
@@ -171,7 +171,7 @@ class CallCache:
         return None
 
     def entry(self, args: tuple[Any, ...], call: Call) -> Entry:
-        """Return the entry of a call; trace the kernel unless there is a valid entry for arguments of these kinds."""
+        """Return the cache entry for the types of the arguments; trace the kernel if there is no valid entry."""
         key = (*call.key, call.shared) if len(call.leaves) > 1 else tuple(call.key)
         found = self._holding(key) or self._trace(key, args, call)
         # An array that the kernel captured is also given as an argument: trace again, with one name for both.
@@ -185,7 +185,7 @@ class CallCache:
         return found
 
     def _holding(self, key: tuple[Any, ...]) -> Entry | None:
-        """Return the entry of a key, unless an object that its trace read has changed since."""
+        """Return the cache entry of a key, or None if a Python object that its trace read has changed."""
         found = self.entries.get(key)
         if found is not None and not hold(found.special.guards):
             self.drop(found)
@@ -193,7 +193,7 @@ class CallCache:
         return found
 
     def bound(self, entry: Entry, call: Call) -> Binding:
-        """Return the program of an entry on the arrays of a call. Raise KernelTypeError for arrays that do not fit."""
+        """Return a binding of the entry's program to the arrays of a call. Raise KernelTypeError for unfit arrays."""
         try:
             return entry.special.binding(call.leaves)
         except ArgumentMismatch as misfit:
@@ -204,7 +204,7 @@ class CallCache:
     def _trace(
         self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int] = frozenset()
     ) -> Entry:
-        """Trace the kernel for a call. Return the entry.
+        """Trace the kernel for the types of a call's arguments, and return the new cache entry.
 
         Args:
             key: The key of the entry.
@@ -230,7 +230,7 @@ class CallCache:
             return made
 
     def remember(self, args: tuple[Any, ...], call: Call, entry: Entry) -> Known:
-        """Cache a call under its objects. Return it.
+        """Cache a call by the identity of its arguments, and return the cached call.
 
         Args:
             args: The arguments of the call.
@@ -251,7 +251,7 @@ class CallCache:
     # -- dropping -------------------------------------------------------------------------------------------
 
     def drop(self, entry: Entry) -> None:
-        """End an entry, and all its launches, prepared in Python or ready in machine code."""
+        """Remove an entry from the cache, with all its cached calls and ready launches."""
         entry.is_dropped = True
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
@@ -264,12 +264,12 @@ class CallCache:
             handle.retire()
 
     def clear(self) -> None:
-        """End all entries, because another cache takes the place of this one."""
+        """Remove all entries, because a new cache replaces this one."""
         for entry in list(self.entries.values()):
             self.drop(entry)
 
     def _depend(self, entry: Entry, owner: Any) -> None:
-        """Drop the entry when an object dies; keep an object alive that cannot report its death."""
+        """Remove the entry when an object dies; keep the object alive if it allows no weak reference."""
         known = self._owners.get(id(owner))
         if known is None:
             number, this = id(owner), weakref.ref(self)
@@ -289,7 +289,7 @@ class CallCache:
         known[1].add(entry)
 
     def _owner_died(self, number: int) -> None:
-        """Drop all entries that depend on the object that had this identity."""
+        """Remove all entries that depend on an object with this id, which has died."""
         _, entries = self._owners.pop(number, (None, set()))
         for entry in list(entries):
             self.drop(entry)
@@ -297,20 +297,20 @@ class CallCache:
     # -- mistakes -------------------------------------------------------------------------------------------
 
     def error(self, reason: str, cure: str) -> KernelTypeError:
-        """Return the error for a mistake in a call of this kernel."""
+        """Return a KernelTypeError for a wrong call of this kernel, with reason and cure."""
         return KernelTypeError(f"kernel {self.name}: {reason}", cure, self.span)
 
     def _count(self, given: int) -> KernelTypeError:
-        """Return the error for a wrong number of arguments."""
+        """Return a KernelTypeError for a wrong number of arguments."""
         wanted = ", ".join(f"{n}{self._type(k)}" for k, n in enumerate(self.names)) or "none"
         return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
 
     def _type(self, at: int) -> str:
-        """Return the type of a parameter as messages show it; nothing for a parameter that is no number."""
+        """Return the type of a scalar parameter as a text for messages, or an empty text for other parameters."""
         matcher = self.matchers[at]
         return f": {matcher.dtype}" if isinstance(matcher, ScalarMatcher) else ""
 
     def misfit(self, at: int, misfit: ArgumentMismatch) -> KernelTypeError:
-        """Return the error for the argument number `at`, which does not fit its parameter."""
+        """Return a KernelTypeError for argument number `at`, which does not fit its parameter."""
         kind = self._type(at) if self.takes_numbers else ":"
         return self.error(f"the parameter {self.names[at]}{kind} {misfit.reason}", misfit.cure)

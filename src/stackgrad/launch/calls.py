@@ -1,4 +1,4 @@
-"""Split a call into the numbers and arrays of this launch, and a key that all similar calls share.
+"""Split the arguments of a call into numbers, arrays, and a key that selects the specialization.
 
 Invariant: two calls with equal keys, and with arrays that are shared in the same way, run the same program.
 """
@@ -13,7 +13,7 @@ from .aliasing import aliases
 
 
 class Call:
-    """Represent the arguments of one call, split into numbers, arrays and the key of the specialization.
+    """Represent the arguments of one call, split into numbers, arrays and the specialization's key.
 
     Attributes:
         key: The key of the specialization.
@@ -38,16 +38,16 @@ class Call:
 
 
 class Taker(Protocol):
-    """Describe an object that splits one argument into its numbers and arrays."""
+    """Describe an object that splits one argument of a call into its numbers and arrays."""
 
     def take(self, value: Any, call: Call) -> None:
-        """Append the parts of an argument to a call. Raise Misfit if the argument does not fit."""
+        """Append the numbers and arrays of an argument to a call. Raise ArgumentMismatch if it does not fit."""
 
 
 def take_apart(
     matchers: Sequence[Taker], args: tuple[Any, ...], error: Callable[[int, ArgumentMismatch], Exception]
 ) -> Call:
-    """Split the arguments of a call into numbers, arrays and the key of the specialization.
+    """Split all arguments of a call into numbers, arrays and the specialization's key.
 
     Args:
         matchers: What takes each argument apart.

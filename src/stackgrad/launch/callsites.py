@@ -1,4 +1,4 @@
-"""Launch a kernel from Python: the whole way of a call in one direction, from its arguments to the launch.
+"""Execute a call of a kernel, or of its gradient, from its Python arguments to the launch.
 
 A call through the slot of a kernel meets the first of these that knows it: a handle in machine code; a handle whose
 guards Python asks; a call with the same objects; an entry of its kinds. If none does, it goes the whole way. Read this
@@ -38,17 +38,17 @@ _LONGEST_WAIT = 1024
 
 
 class Callee(Protocol):
-    """Describe the kernel that a call site launches."""
+    """Declare the methods of a kernel that a CallSite uses."""
 
     def cache(self) -> CallCache:
-        """Return the launches of the kernel under the present settings."""
+        """Return the cache of specializations and calls under the present settings."""
 
     def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
-        """Make this function the one that handles calls in a direction from now on."""
+        """Make a function the implementation of all further calls of the kernel, or of its gradient."""
 
 
 class CallSite:
-    """The calls of one kernel in one direction.
+    """Execute calls of one kernel, or of its gradient, and decide when machine code may repeat them.
 
     Attributes:
         is_grad: True for the gradient.
@@ -66,29 +66,29 @@ class CallSite:
         self.begin()
 
     def begin(self) -> None:
-        """Start the count of calls before a launch is made ready again, because another cache replaces the last one."""
+        """Reset the number of calls to wait before a launch is prepared for the trampoline."""
         self._waited, self._wait = 0, PATIENT
 
     # -- a call ---------------------------------------------------------------------------------------------
 
     def first(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that came before there were handles, or through a reference to the method from then."""
+        """Launch a call that was made before the trampoline existed, or through an old reference to the method."""
         function = self.free.function
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that fits no handle without guards; try the handles with guards first."""
+        """Launch a call that no handle without guards matches: try handles with guards, then go through Python."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
     def unfit(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that fits no handle, through Python."""
+        """Launch a call that no handle matches, by going through Python."""
         return self._call(args, keywords)
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Launch from Python, after which calls like this one may be launched by machine code."""
+        """Launch a call through Python; after several calls, prepare a launch for the trampoline."""
         if KEYWORD in keywords:
             given = without_stream(keywords, self.is_grad)
             with on(keywords[KEYWORD]):
@@ -101,7 +101,7 @@ class CallSite:
         return result
 
     def _launch(self, cache: CallCache, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Launch the prepared launch for these very objects, or do all steps of a new call."""
+        """Repeat the launch that is cached for these argument objects, or execute the call as a new one."""
         if keywords or len(args) != len(cache.names):
             args = cache.arranged(args, keywords)
         known = cache.known(args)
@@ -113,7 +113,7 @@ class CallSite:
         return self._establish(cache, args)
 
     def _establish(self, cache: CallCache, args: tuple[Any, ...]) -> Any:
-        """Do all steps of a new call: match, trace, lower, bind to memory, compile, launch; and cache it."""
+        """Execute a new call: match arguments, trace, lower, bind arrays, compile, launch, and cache the call."""
         call = cache.match(args)  # matching.py
         entry = cache.entry(args, call)  # specializations.py; nothing is traced if an entry of these kinds holds
         special = entry.special
@@ -132,7 +132,7 @@ class CallSite:
         return result
 
     def _side(self, program: Program) -> ProgramSide:
-        """Return the direction of a program that this site launches. Raise NotDifferentiable if it has no gradient."""
+        """Return the launchable form of a program in this direction. Raise NotDifferentiable if it has no gradient."""
         return program.reverse_side() if self.is_grad else program.forward_side()
 
     def _launch_bound(self, special: Specialization, binding: Binding, scalars: Scalars) -> Any:
@@ -144,13 +144,13 @@ class CallSite:
         return None if special.reader is None else result_of(special.reader, binding, scalars)
 
     def _is_seen(self) -> bool:
-        """Return True if a watcher must be notified of a launch in this direction; tapes ignore gradients."""
+        """Return True if a tape, forward mode or capture must be notified of launches in this direction."""
         if not RUNTIME.words[WATCHED]:
             return False
         return not self.is_grad or RUNTIME.capture is not None or RUNTIME.forward is not None
 
     def check(self, *args: Any, **keywords: Any) -> None:
-        """Check the arguments of a call as a launch does, without a launch."""
+        """Check the arguments of a call exactly as a launch does, but do not launch."""
         cache = self._kernel.cache()
         given = without_stream(keywords, self.is_grad) if KEYWORD in keywords else keywords
         args = cache.arranged(args, given)
@@ -160,7 +160,7 @@ class CallSite:
     # -- machine code ---------------------------------------------------------------------------------------
 
     def _stand(self, args: tuple[Any, ...]) -> None:
-        """Make calls like this one ready, so that machine code launches them, if that is possible."""
+        """Prepare a ready launch, if possible, so that the trampoline launches further calls like this one."""
         self._waited = 0
         if self.free.function is None:
             function = self.free.builtin(self.missed, partial(self._fail, self.free))
@@ -176,12 +176,12 @@ class CallSite:
                 self._wait_after(self._chain(found[1]).stand(*found))
 
     def _wait_after(self, was_worth: bool | None) -> None:
-        """Choose how many calls to wait before the next ready launch: longer if the last one was never used."""
+        """Set the number of calls before the next ready launch is made; it doubles if the last one was not used."""
         if was_worth is not None:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
     def _chain(self, situation: NativeCall) -> NativeLaunches:
-        """Return the chain of handles that a new handle belongs to: with or without guards."""
+        """Return the list of handles that a new handle belongs to: those with guards, or those without."""
         if not situation.guards:
             return self.free
         if self.guarded is None:
@@ -191,7 +191,7 @@ class CallSite:
         return self.guarded
 
     def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, NativeCall] | None:
-        """Return the entry and the situation of a call that was launched, or None if machine code cannot launch it."""
+        """Return the cache entry and a description of the call for the trampoline, or None if it cannot repeat it."""
         from .native_calls import situation_of
 
         cache = self._kernel.cache()
@@ -203,17 +203,17 @@ class CallSite:
         return None if found is None else (entry, found)
 
     def bind(self, cache: CallCache, args: tuple[Any, ...]) -> tuple[Entry, Call, Binding]:
-        """Return the entry, the call and the binding that a call would launch, without launching it."""
+        """Return the cache entry, split arguments and binding of a call, without launching it."""
         call = cache.match(args)
         entry = cache.entry(args, call)
         return entry, call, cache.bound(entry, call)
 
     def _fail(self, native: NativeLaunches, *args: Any) -> None:
-        """Raise the error of the ready launch that has just failed."""
+        """Raise the error of the ready launch that has failed in machine code."""
         native.fail(lambda: self._memory(args))
 
     def _memory(self, args: tuple[Any, ...]) -> tuple[Arrays, Scalars]:
-        """Return the arrays and the scalars of a call that was launched before."""
+        """Return the arrays and the scalar arguments of an earlier call by name."""
         entry, call, binding = self.bind(self._kernel.cache(), args)
         memory = binding.prepare_grad().memory if self.is_grad else binding.memory
         return memory, dict(zip(entry.special.scalars, call.scalars))

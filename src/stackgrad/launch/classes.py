@@ -1,4 +1,4 @@
-"""Make kernels methods: `obj.k(...)` launches the specialization that was traced for this object.
+"""Let kernels be methods: `obj.k(...)` launches a specialization that was traced for this object.
 
 Invariant: nothing in this module keeps the object alive longer than the expression that calls its method.
 """
@@ -18,7 +18,7 @@ R = TypeVar("R", covariant=True)
 
 
 class BoundKernel(Generic[P, R]):
-    """A kernel of a class together with one object; a call leaves out the first argument."""
+    """Represent a kernel that is bound to an object as its first argument, like a bound method of Python."""
 
     __slots__ = ("__self__", "__func__")
     is_stackgrad_kernel = True
@@ -49,7 +49,7 @@ class BoundKernel(Generic[P, R]):
 
 
 def data_oriented(cls: C) -> C:
-    """Mark a class whose kernels and functions are methods that see the object; use it as a class decorator.
+    """Mark a class so that its methods can be kernels that read the object's attributes; use it as a decorator.
 
     Fields of the object are captured, and its numbers are constants: when a number that a kernel used has changed, the
     kernel is traced again. Each object has its own specialization, which ends with the object.
@@ -59,7 +59,7 @@ def data_oriented(cls: C) -> C:
 
 
 def pyfunc(function: F) -> F:
-    """Mark a function that kernels and Python can both call; use it as a decorator.
+    """Mark a function as callable from both kernels and Python; use it as a decorator.
 
     Kernels inline the function, like any `sg.func`.
     """

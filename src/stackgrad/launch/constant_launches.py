@@ -1,4 +1,4 @@
-"""Make launches constant to derivatives: those in functions of `no_grad`, and those of constant kernels.
+"""Exclude launches from derivatives: those inside functions marked with `no_grad`, and those of constant kernels.
 
 Invariant: tapes and forward mode see these launches, which may overwrite values that a gradient reads, but record none
 of them.
@@ -18,7 +18,7 @@ CONSTANT = "stackgrad_constant"
 
 @contextmanager
 def without_recording(constant: bool) -> Iterator[list[Watcher]]:
-    """Let tapes watch the launches of the `with` block without recording them. Yield the tapes that would record.
+    """Stop tapes from recording launches in the `with` block. Yield the tapes that would have recorded them.
 
     Args:
         constant: True if the values that the block writes are constant to the tapes, False if the block has a gradient
@@ -41,7 +41,7 @@ def without_recording(constant: bool) -> Iterator[list[Watcher]]:
 
 @contextmanager
 def without_tangents() -> Iterator[None]:
-    """Make the values that launches of the `with` block write constant to forward mode."""
+    """Make forward mode treat values that are written in the `with` block as constants."""
     mode = RUNTIME.forward
     if mode is None or mode.constant:
         yield

@@ -1,4 +1,4 @@
-"""Copy arrays by launches: each kind of copy has a kernel, which has derivatives like any kernel.
+"""Copy arrays by launching a kernel, so that derivatives flow through the copy.
 
     parallel i, j in shape y { y[i, j] = cast x[j, i] }
 
@@ -26,7 +26,7 @@ SOURCE, TARGET = "source", "target"
 
 
 class CopyKernel:
-    """The kernel of one kind of copy, with its bindings as long as someone holds them.
+    """Hold the kernel that copies arrays of given types, and its bindings to pairs of arrays.
 
     Attributes:
         program: The program of the kernel.
@@ -46,7 +46,7 @@ class CopyKernel:
 
 
 def launch_copy(target: Array, source: Array, axes: AxisMap) -> None:
-    """Launch a copy between two different arrays.
+    """Copy one array to another by launching a kernel.
 
     Args:
         target: The array to overwrite.
@@ -62,7 +62,7 @@ def launch_copy(target: Array, source: Array, axes: AxisMap) -> None:
 
 
 def copy_kernel(source: ArrayType, target: ArrayType, axes: AxisMap) -> Kernel:
-    """Return the kernel that sets every element of the target to the element of the source at the same place.
+    """Return a kernel that copies every element of the source array to the target array.
 
     Args:
         source: The type of the source.

@@ -1,4 +1,4 @@
-"""Define one direction of a program, with the arrays that its launches use, and a gradient that is tied to memory."""
+"""Represent one direction of a program, forward or gradient, with the arrays it uses, and bound gradients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ProgramSide:
 
 
 class TouchedArrays(NamedTuple):
-    """A gradient of a program: the arrays and the elements that its launch touches.
+    """Hold the arrays of a program's gradient, and the elements of them that a launch reads or writes.
 
     Attributes:
         side: The arrays of the launch.
@@ -60,7 +60,7 @@ class TouchedArrays(NamedTuple):
 
 
 class BoundGradient:
-    """The gradient of a binding: its memory, the arrays that it writes, and the primals that it reads.
+    """Represent the gradient of a binding: a launcher with its arrays and the primals that it reads.
 
     Attributes:
         program: The program.
@@ -107,7 +107,7 @@ class BoundGradient:
         self._versions = version_source(program, arrays, side.launcher)
 
     def read_boxes(self, scalars: Scalars, kept: Mapping[str, BeforeContent] = NOTHING) -> dict[Array, list[Box]]:
-        """Return the elements of each primal that the gradient with these arguments may read.
+        """Return the boxes of each primal array that the gradient may read with these scalar arguments.
 
         Args:
             scalars: The scalar arguments by name.
@@ -119,27 +119,27 @@ class BoundGradient:
         return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
 
     def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, BeforeContent]) -> bool:
-        """Return True if all boxes of a parameter that is a copy lie in the saved earlier contents."""
+        """Return True if the saved contents cover all boxes of a parameter that is a copy of earlier contents."""
         before = kept.get(self.before.get(name, ""))
         return before is not None and all(before.primal.holds(box) for box in boxes)
 
     def adjoint_boxes(self, array: Array, scalars: Scalars) -> list[Box]:
-        """Return the elements of the adjoint of an array that the gradient may read or write."""
+        """Return the boxes of an array's adjoint that the gradient may read or write."""
         shapes, names = self._shapes(), [n for n in self.memory if bound_to(self.program, self.arrays, n) is array.grad]
         found = (self.regions.read_boxes(scalars, shapes), self.regions.write_boxes(scalars, shapes))
         return [box for boxes in found for name in names for box in boxes.get(name, ())]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each array of the gradient, copies of earlier contents included."""
+        """Return the shape of each array of the gradient by name, including copies of earlier contents."""
         copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
         return {**shapes_of(self.memory), **copies}
 
     def verify(self, scalars: Scalars, draws: Draws) -> None:
-        """Raise NotDifferentiable, located, if the gradient would be wrong at the present state; see `marks`."""
+        """Raise a located NotDifferentiable if the gradient would be wrong for the present contents of the arrays."""
         self.launcher.verify(self.memory, scalars, draws, self._stamps())
 
     def _stamps(self) -> tuple[int, ...] | None:
-        """Return the versions of the fields that decide sizes, or None if one of the arrays has no version."""
+        """Return the versions of the fields that decide adstack sizes, or None if an array has no version."""
         versions = self._versions
         return None if versions is None else tuple([f.version for f in versions])
 
@@ -161,7 +161,7 @@ class BoundGradient:
 
 
 def implicit_adjoints(kernel: Kernel) -> frozenset[str]:
-    """Return the names `x.grad` of adjoint arrays that a kernel of stage adjoint uses without declaring them."""
+    """Return the names `x.grad` of adjoint arrays that a grad kernel uses without declaring them."""
     named = {p.name for p in kernel.params}
     adjoints = {p.name + GRAD for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad} - named
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, ACCESSES)}
@@ -174,5 +174,5 @@ def is_checked() -> bool:
 
 
 def is_by_hand(reverse: Launcher) -> bool:
-    """Return True if `k.grad` called by hand is refused for some states at which a tape can run it."""
+    """Return True if `k.grad`, called without a tape, may be refused for contents that a tape can differentiate."""
     return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

@@ -1,4 +1,4 @@
-"""Implement `sg.perf_dispatch`: one name for several equivalent kernels, of which timing finds the fastest.
+"""Implement `sg.perf_dispatch`, which times several equivalent kernels under one name and calls the fastest.
 
 Invariant: every call runs exactly one implementation, so that a tape records it once. Timings are kept for each hash of
 the geometry of the arguments. The choice never changes a result, because all implementations compute the same.
@@ -20,7 +20,7 @@ Implementation = Callable[..., Any]
 
 @dataclass
 class _Candidate:
-    """An implementation, and a test whether it accepts given arguments.
+    """Represent one of several equivalent implementations, with an optional test of its arguments.
 
     Attributes:
         run: The implementation.
@@ -33,7 +33,7 @@ class _Candidate:
 
 @dataclass
 class _TimingTrial:
-    """The measurements for one geometry.
+    """Collect run times of all implementations for one kind of arguments, as given by a hash of the user.
 
     Attributes:
         started: Time in seconds (`time.monotonic`) at which the trial began or was decided.
@@ -51,7 +51,7 @@ class _TimingTrial:
 
 
 class Dispatcher:
-    """A dispatcher runs the fastest of the implementations that `register` added to a prototype."""
+    """Represent several equivalent implementations under one name; a call runs the fastest one."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Dispatcher:
     def register(
         self, function: Implementation | None = None, *, is_compatible: Callable[..., bool] | None = None
     ) -> Any:
-        """Add an implementation; to be used as the outermost decorator.
+        """Add an implementation to the dispatcher; use it as the outermost decorator.
 
         Both `@f.register` and `@f.register(is_compatible=test)` work.
 
@@ -99,7 +99,7 @@ class Dispatcher:
         return function
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Run one implementation that fits the arguments. Raise UsageError if there is none."""
+        """Run one implementation that accepts the arguments. Raise UsageError if there is none."""
         fitting = [
             number
             for number, c in enumerate(self._candidates)
@@ -116,7 +116,7 @@ class Dispatcher:
         return self._timed(trial, fitting, args, keywords)
 
     def _trial(self, key: Hashable) -> _TimingTrial:
-        """Return the trial of a geometry; start a new one if there is none or the old one must be repeated."""
+        """Return the timing trial for a hash of arguments; start a new one if there is none or it is outdated."""
         now, found = time.monotonic(), self._trials.get(key)
         if found is not None and found.best is not None:
             counted = 0 < self._repeat_count <= found.after
@@ -127,7 +127,7 @@ class Dispatcher:
         return found
 
     def _timed(self, trial: _TimingTrial, fitting: list[int], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Run the implementation that has run least often; decide the trial after its last run."""
+        """Run and time the implementation that has run least often; choose the fastest after the last run."""
         number = min(fitting, key=lambda n: (trial.calls.get(n, 0), n))
         count = trial.calls[number] = trial.calls.get(number, 0) + 1
         sync()
@@ -150,7 +150,7 @@ def perf_dispatch(
     repeat_after_count: int = 0,
     repeat_after_seconds: float = 1.0,
 ) -> Callable[[Implementation], Dispatcher]:
-    """Return a decorator that turns a prototype with an empty body into a dispatcher.
+    """Return a decorator that turns a function with an empty body into a dispatcher for its implementations.
 
         @sg.perf_dispatch(get_geometry_hash=lambda x: x.shape)
         def scale(x): ...

@@ -1,4 +1,4 @@
-"""Implement `sg.graph(function)`: record the launches of a function once, and launch them again by one call.
+"""Implement `sg.graph(function)`, which records the launches of a function as a GPU graph and replays them.
 
 A recorded graph launches with the sizes, numbers and addresses of its recording. Its adstacks lie in memory of a stream
 of its own, so no other launch replaces that memory. Invariant: the graph is used only while launches from Python would
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LaunchRecorder:
-    """A recording watches launches while a graph is recorded.
+    """Collect the arrays, versions and guards of launches while they are recorded as a GPU graph.
 
     Attributes:
         deciding: The arrays whose contents decide sizes, with their versions at that time.
@@ -91,18 +91,18 @@ class LaunchRecorder:
 
     @property
     def is_valid(self) -> bool:
-        """Return True if everything that decides sizes, and everything that kernels read from Python, is unchanged."""
+        """Return True if the arrays that decide adstack sizes and the Python objects read by kernels are unchanged."""
         return all(array.version == version for array, version in self.deciding.items()) and hold(self.guards)
 
     def undo(self) -> None:
-        """Restore versions and counters, because recording runs nothing on the device."""
+        """Reset versions and launch counters, because recording a graph runs nothing on the device."""
         for array, version in self.written.items():
             array.words[VERSION] = version
         for launcher in self.launchers:
             launcher.stats.words[LAUNCHES] -= 1
 
     def launched(self) -> None:
-        """Update versions and counters after the whole graph was launched once more."""
+        """Update array versions and launch counters after a replay of the whole graph."""
         for array in self.written:
             array.words[VERSION] = stamp()
         for launcher in self.launchers:
@@ -110,7 +110,7 @@ class LaunchRecorder:
 
 
 class RecordedGraph:
-    """A function together with a recording of its launches; calling it does what calling the function does.
+    """Represent a function whose launches are recorded as a GPU graph; a call replays the graph.
 
     The result of a call is None.
 
@@ -130,7 +130,7 @@ class RecordedGraph:
         self._run()
 
     def __call__(self) -> None:
-        """Launch the recorded graph, or run the function and record it anew if the recording no longer fits."""
+        """Replay the recorded graph, or run the function and record it again if the recording is outdated."""
         if not self._is_valid():
             self._run()
             return
@@ -147,7 +147,7 @@ class RecordedGraph:
         self._recording.launched()
 
     def _is_valid(self) -> bool:
-        """Return True if a launch of the recorded graph does what the function would do."""
+        """Return True if a replay of the graph has the same effect as a call of the function."""
         recording = self._recording
         return (
             recording is not None
@@ -157,7 +157,7 @@ class RecordedGraph:
         )
 
     def _run(self) -> None:
-        """Run the function, then record its launches if the architecture can record them and nothing watches."""
+        """Run the function, then record its launches if the device has graphs and nothing watches launches."""
         RUNTIME.ensure()
         device = device_of_runtime()
         if device is None or RUNTIME.words[WATCHED]:
@@ -171,13 +171,13 @@ class RecordedGraph:
             self._record(device)
 
     def _open(self, device: Any) -> None:
-        """Make a stream of the graph's own on a device."""
+        """Create a separate stream for the graph on a device."""
         self._device, self._generation = device, RUNTIME.generation
         self._stream = device.new_stream()
         weakref.finalize(self, device.drop, lambda stream=self._stream: device.destroy_stream(stream))
 
     def _record(self, device: Any) -> None:
-        """Record the launches of the function as a graph of the device."""
+        """Record the launches of the function as a graph on a device."""
         recording = LaunchRecorder()
         RUNTIME.capture = recording
         try:
@@ -190,7 +190,7 @@ class RecordedGraph:
         self.recordings += 1
 
     def _forget(self) -> None:
-        """Drop the recorded graph."""
+        """Destroy the recorded graph."""
         if self._recording is not None:
             graph, driver = self._graph, self._device.driver
             self._device.drop(lambda: driver.destroy_graph(graph))
@@ -205,10 +205,10 @@ In kernels, `sg.graph.do_while`, `sg.graph.parallel` and `sg.graph.parallel_cont
 
 @documented(_GRAPH)
 class GraphMaker(DialectGraph):
-    """The type of `sg.graph`."""
+    """Implement `sg.graph`, which turns a function into a recorded graph."""
 
     def __call__(self, function: Callable[[], Any]) -> RecordedGraph:
-        """Run a function of launches, and return an object that runs it again, on a GPU by a single launch.
+        """Run a function that launches kernels, and return an object that repeats them as one GPU graph.
 
         Nothing but the launches of the function matters. It is called twice now, once to run and once to be recorded,
         and again when sizes have changed. It cannot wait for the device.

@@ -1,4 +1,4 @@
-"""Define kernels: Python functions that are traced at their first call.
+"""Define kernels, which are Python functions that are traced and compiled at their first call.
 
 Invariant: what a call launches was traced under the present settings, on live fields.
 """
@@ -53,7 +53,7 @@ _CALLS = ("__call__", "grad")
 
 
 class Kernel(Generic[P, R]):
-    """A kernel made of a Python function: `k(*args)` launches it, `k.grad(*args)` launches its gradient.
+    """Represent a kernel made of a Python function: `k(*args)` launches it, and `k.grad(*args)` its gradient.
 
     The function is traced at the first call after `init`, and again for each other kind of arguments: arrays of another
     type or rank, other templates. Then the located errors of the compiler are raised. Arguments that do not fit raise a
@@ -78,7 +78,7 @@ class Kernel(Generic[P, R]):
         self.direct(True, self._reverse.check if is_constant else self._reverse.first)
 
     def constant(self) -> Kernel[P, R]:
-        """Return a kernel of the same function that is constant to derivatives."""
+        """Return a kernel of the same function whose results are constants for derivatives."""
         made = Kernel(self.__wrapped__, is_constant=True)
         made._method = self._method
         return made
@@ -109,7 +109,7 @@ class Kernel(Generic[P, R]):
             """Launch the kernel once. Return its result, or None if it returns nothing."""
 
         def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
-            """Launch the gradient at the present contents of all fields.
+            """Launch the gradient with the present contents of all fields.
 
             Before, `y.grad` of what the kernel writes holds the cotangents. Afterwards `x.grad` of what it reads has
             grown by its share, and `y.grad` of what it overwrites is 0. Raises NotDifferentiable and Unsupported,
@@ -117,11 +117,13 @@ class Kernel(Generic[P, R]):
             """
 
     def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
-        """Make this function the one that handles calls, or calls of the gradient, from now on."""
+        """Make a function the implementation of all further calls of the kernel, or of its gradient."""
         object.__setattr__(self, _CALLS[is_grad], function)
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialization, Binding, dict[str, Any]] | None:
-        """Return what a call would launch, without launching it; None if the kernel takes numbers alone.
+        """Return the specialization, binding and scalar arguments of a call without launching it.
+
+        The result is None if the kernel takes only numbers.
 
         Returns:
             What was traced, the same on the arrays of the call, and the scalars of the call by name.
@@ -135,19 +137,19 @@ class Kernel(Generic[P, R]):
     # -- what the compiler made -----------------------------------------------------------------------------
 
     def ir(self) -> KernelIR:
-        """Return the kernel as traced."""
+        """Return the traced IR of the kernel."""
         return self.program().kernel
 
     def lowered(self) -> LoweringLike:
-        """Return the lowering that a launch executes."""
+        """Return the lowering of the kernel for forward launches."""
         return self.program().forward().lowered
 
     def lowered_grad(self) -> LoweringLike:
-        """Return the lowering that a launch of the gradient executes."""
+        """Return the lowering of the kernel's gradient."""
         return self.program().reverse().lowered
 
     def program(self) -> Program:
-        """Return the program of the kernel, traced if need be; with arrays or templates, the one launched last."""
+        """Return the program of the kernel, traced on demand; if it depends on arguments, that of the last launch."""
         cache = self.cache()
         if cache.takes_numbers:
             return cache.entry((), Call()).special.program
@@ -159,25 +161,25 @@ class Kernel(Generic[P, R]):
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """Return all programs traced under the present settings, one for each kind of arguments."""
+        """Return all programs traced under the present settings, one for each combination of argument types."""
         cache = self._cache
         if cache is None or cache.generation != RUNTIME.generation:
             return ()
         return tuple(entry.special.program for entry in cache.entries.values())
 
     def stats(self) -> KernelStats:
-        """Return the counters of launches, countings and compilation, of all kinds of arguments together."""
+        """Return the counts of launches and countings and the compile time, summed over all specializations."""
         return stats_of(self.programs)
 
     # -- tracing --------------------------------------------------------------------------------------------
 
     def cache(self) -> CallCache:
-        """Return the launches of the kernel under the present settings."""
+        """Return the cache of specializations and calls under the present settings."""
         cache = self._cache
         return cache if cache is not None and cache.generation == RUNTIME.generation else self._begin()
 
     def _begin(self) -> CallCache:
-        """Return the call cache for the present settings, made if there is none; one thread at a time makes it.
+        """Return the call cache for the present settings; create it if there is none, under a lock.
 
         A kernel of numbers alone is traced now, any other kernel for the arguments of each call.
         """
@@ -207,7 +209,7 @@ class Kernel(Generic[P, R]):
             return made
 
     def _traced(self, given: Mapping[str, Any]) -> Traced:
-        """Return the trace of the kernel for what its parameters stand for, and show the warnings."""
+        """Trace the kernel with the given stand-ins for its parameters, show the warnings, and return the trace."""
         traced = trace_function(self.__wrapped__, given)
         for warning in traced.warnings:
             warn(warning.render(), KernelWarning)
@@ -222,7 +224,7 @@ def kernel(
 ) -> Callable[[Callable[P, R]], Kernel[P, R]]: ...
 # Users see the overloads; an option may be anything, because it is ignored.
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a Python function a kernel; use it as a decorator. In a class the kernel is a method.
+    """Turn a Python function into a kernel; use it as a decorator, also for methods of a class.
 
     The options pure, fastcache and graph are accepted without effect: every compiled kernel is kept on disk, and a
     launch means the same whether or not a device records it. Another option raises OptionError.
@@ -237,14 +239,14 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
 
 def _made(function: Callable[..., Any], frame: FrameType | None) -> Kernel[..., Any]:
-    """Return the kernel of a function; it is constant if `sg.ad.no_grad` made the function."""
+    """Return the kernel of a function; it is constant to derivatives if `sg.ad.no_grad` decorates the function."""
     call, inner = getattr(function, CONSTANT, (None, function))
     is_constant = call is function
     return Kernel(_resolved(inner if is_constant else function, frame), is_constant)
 
 
 def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any]:
-    """Return the function after evaluating annotations that are text where the function is defined.
+    """Return a function after evaluating annotations that are strings, in the scope of its definition.
 
     In a module that keeps annotations as text, the names of local classes and types could not be found later.
     """

@@ -1,4 +1,4 @@
-"""Cache lowerings of kernels on disk, so that the next process reads them and need not make them again.
+"""Cache the lowerings of kernels on disk, so that later processes need not compute them again.
 
 The key is made of the kernel without its source lines, of the way it is lowered, and of the compiler. So a kernel that
 has only moved in its file is found, and is read with its present lines. Invariant: the result is the same as the result
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def cached_lowering(prepare: Callable[..., Lowering], kernel: Kernel, *args: Any, **options: Any) -> Lowering:
-    """Return `prepare(kernel, *args, **options)`, read from the cache if possible.
+    """Return the result of `prepare(kernel, *args, **options)`, read from the disk cache if possible.
 
     Kernels of the result are known by their identity, and so is the machine code made of them.
 
@@ -55,7 +55,7 @@ def cached_lowering(prepare: Callable[..., Lowering], kernel: Kernel, *args: Any
 def _prepared(
     prepare: Callable[..., Lowering], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Lowering:
-    """Return the result of a pipeline.
+    """Return the lowering that the pipeline `prepare` computes. Report a verifier's error as a compiler defect.
 
     If a verifier refuses what a pass made of a sound kernel, that is a defect of the compiler, and is reported so.
     """
@@ -71,7 +71,7 @@ def _prepared(
 def _key(
     prepare: Callable[..., Lowering], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
 ) -> bytes | None:
-    """Return the key of a lowering in the cache, or None if an argument cannot be encoded."""
+    """Return the cache key of a lowering, or None if an argument cannot be encoded."""
     from ..compiler.ad.policies import policy_of
 
     bare = replace(kernel, locations=())
@@ -95,7 +95,7 @@ def _read(data: bytes | None, kernel: Kernel) -> Lowering | None:
 
 
 def _identified(made: Lowering, key: bytes) -> Lowering:
-    """Give each kernel of a lowering its identity, made of the key of the lowering. Return the lowering."""
+    """Set the identity of each kernel in a lowering, derived from the cache key. Return the lowering."""
     marked = {name: getattr(made, name) for name in ("marking", "claims")}
     kernels = {"kernel": made.kernel, "counting": made.counting}
     kernels |= {name: marking.kernel for name, marking in marked.items() if marking is not None}

@@ -1,4 +1,4 @@
-"""Match arguments to parameters: collect the numbers and arrays of a launch, and the key of the specialization.
+"""Match arguments to parameters: split them into numbers, arrays and the key of the specialization.
 
 Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the slot of an
 `ArgumentArray` is the position of its array among the leaves of any call with the same key.
@@ -38,39 +38,39 @@ from .stand_ins import StandInMaker, is_wide_leaf, matrix_field_stand_in, matrix
 
 
 class ScalarMatcher:
-    """Match a parameter for which each launch passes a number."""
+    """Match a parameter that takes a number, whose value may differ in each launch."""
 
     def __init__(self, dtype: Scalar) -> None:
         self.dtype = dtype
         self.check = checker_of(dtype)
 
     def take(self, value: Any, call: Call) -> None:
-        """Append the number to the scalars of the call. Raise Misfit if it does not fit."""
+        """Append the number to the scalars of the call. Raise ArgumentMismatch if it does not fit."""
         call.scalars.append(self.check(value))
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the placeholder with which a number that each launch passes is traced."""
+        """Return the stand-in that represents the number while the kernel is traced."""
         return LaunchValue(self.dtype)
 
 
 class ValueMatcher:
-    """Match a parameter for which each launch passes a vector, matrix or struct, as its numbers in order."""
+    """Match a parameter that takes a vector, matrix or struct, which each launch passes as a list of numbers."""
 
     def __init__(self, kind: MatrixType | StructType) -> None:
         self.kind = kind
         self.reader = flattener_of(kind)
 
     def take(self, value: Any, call: Call) -> None:
-        """Append the numbers of the value to the scalars of the call. Raise Misfit if one does not fit."""
+        """Append the numbers of the value to the scalars of the call. Raise ArgumentMismatch if it does not fit."""
         self.reader(value, call.scalars)
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the placeholder with which a number that each launch passes is traced."""
+        """Return the stand-in that represents the vector, matrix or struct while the kernel is traced."""
         return LaunchValue(self.kind)
 
 
 class ArrayMatcher:
-    """Match a parameter for which each launch passes an array.
+    """Match a parameter that takes an array.
 
     Attributes:
         kind: The annotation, with fixed element types.
@@ -82,7 +82,7 @@ class ArrayMatcher:
         self.fields_fixed = fields_fixed
 
     def take(self, value: Any, call: Call) -> None:
-        """Append the array to the leaves of the call. Raise Misfit if it does not fit the annotation."""
+        """Append the array to the arrays of the call. Raise ArgumentMismatch if the annotation forbids it."""
         kind = self.kind
         if isinstance(value, Array):
             value.check_alive()
@@ -114,11 +114,11 @@ class ArrayMatcher:
         call.key.append((dtype.name, len(shape), grad, element, self._fixed(value), offset, is_wide_leaf(leaf)))
 
     def _fixed(self, value: Any) -> Any:
-        """Return the shape of a field if it is part of the key, else None."""
+        """Return the shape of a field if kernels are specialized for it, else None."""
         return value.shape if self.fields_fixed and not isinstance(value, ForeignArray) and _is_field(value) else None
 
     def _gradient(self, value: Any) -> bool:
-        """Return True if the kernel uses the gradient of the argument. Raise Misfit if it needs one that is missing."""
+        """Return True if the kernel uses the argument's gradient. Raise ArgumentMismatch if it is missing."""
         has: bool = value.needs_grad
         if self.kind.needs_grad and not has:
             label = value.label if isinstance(value, Array) else "the argument"
@@ -126,7 +126,7 @@ class ArrayMatcher:
         return has and self.kind.needs_grad is not False
 
     def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
-        """Return the vector or matrix type that the last axes of an external array hold, or None for scalars."""
+        """Return the vector or matrix type that the last axes of an external array form, or None for scalars."""
         wanted = self.kind.dtype
         if not isinstance(wanted, MatrixType):
             return None
@@ -138,7 +138,7 @@ class ArrayMatcher:
         return wanted
 
     def _check(self, dtype: Scalar, shape: tuple[int, ...], element: MatrixType | None) -> None:
-        """Raise Misfit if dtype, number of axes or element type differ from the annotation."""
+        """Raise ArgumentMismatch if dtype, number of axes or element type differ from the annotation."""
         wanted = self.kind.dtype
         scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
         if scalar is not None and dtype != scalar:
@@ -159,7 +159,7 @@ class ArrayMatcher:
             )
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the placeholder with which the next array of the call is traced."""
+        """Return the stand-in that represents the next array of the call while the kernel is traced."""
         leaf = make.leaves[make.next]
         if isinstance(leaf, Array):
             dtype, memory_shape = leaf.dtype, leaf.shape
@@ -175,18 +175,18 @@ class ArrayMatcher:
 
 
 class ViewMatcher:
-    """Match a parameter for which each launch passes a view: its array, with offset and size as numbers."""
+    """Match a parameter that takes a view, passed as its array and two numbers, offset and size."""
 
     def __init__(self, kind: ViewType, options: FrontendOptions) -> None:
         self.array = ArrayMatcher(kind.array, options)
 
     def take(self, value: Any, call: Call) -> None:
-        """Append the array and the numbers of the view to the call. Raise Misfit if the view does not fit."""
+        """Append the array, offset and size of a view to the call. Raise ArgumentMismatch if they do not fit."""
         self.take_part(value, call)
         self.array.take(value.arr, call)
 
     def take_part(self, value: Any, call: Call) -> None:
-        """Append only the numbers of a view whose array was taken before. Raise Misfit if the view does not fit."""
+        """Append only offset and size of a view to the call. Raise ArgumentMismatch if they do not fit."""
         if not is_host_view(value):
             raise ArgumentMismatch(
                 f"{_describe(value)} is no view", "give sg.BufferView(array, offset, size), or array[a:b]"
@@ -205,12 +205,12 @@ class ViewMatcher:
         call.scalars += (offset, size)
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the placeholder of a view, whose array, offset and size each launch passes."""
+        """Return the stand-in that represents a view while the kernel is traced."""
         return ViewOperand(self.array.stand_in(value.arr, make), LaunchValue(i32), LaunchValue(i32))
 
 
 class ObjectMatcher:
-    """Match a parameter that is known when the kernel is traced, except for arrays and annotated numbers in it."""
+    """Match a template parameter: an object whose value is constant in a trace, except for arrays inside of it."""
 
     def __init__(self, options: FrontendOptions, kind: type | None = None) -> None:
         self.options = options
@@ -221,13 +221,13 @@ class ObjectMatcher:
         self.members: dict[type, tuple[tuple[str, Matcher], ...]] = {}
 
     def take(self, value: Any, call: Call) -> None:
-        """Append the parts of the object to the call. Raise Misfit if it has the wrong class or a part does not fit."""
+        """Append the key, arrays and numbers of an object to the call. Raise ArgumentMismatch if it does not fit."""
         if self.kind is not None and not isinstance(value, self.kind):
             raise ArgumentMismatch(f"{_describe(value)} is no {self.kind.__name__}", f"give a {self.kind.__name__}")
         self._take(value, call)
 
     def _take(self, value: Any, call: Call) -> None:
-        """Append the parts of an object to the call, according to its kind."""
+        """Append the key, arrays and numbers of an object to the call, according to its type."""
         if isinstance(value, np.generic):
             value = value.item()
         kind, key = type(value), call.key
@@ -268,7 +268,7 @@ class ObjectMatcher:
             call.owners.append(value)
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the object with placeholders in place of the arrays and numbers that each launch passes."""
+        """Return the object with stand-ins in place of the arrays and numbers that may differ in each launch."""
         if _is_array(value):
             return self.any_array.stand_in(value, make)
         if is_host_view(value):
@@ -286,7 +286,7 @@ class ObjectMatcher:
         return value
 
     def _members(self, kind: type) -> tuple[tuple[str, Matcher], ...]:
-        """Return the matcher of each member of a Python dataclass, according to the annotations."""
+        """Return the matcher of each member of a Python dataclass, chosen by its annotation."""
         found = self.members.get(kind)
         if found is None:
             made = [(f.name, self._member(kind, f)) for f in dataclasses.fields(kind)]
@@ -314,7 +314,7 @@ Matcher = ScalarMatcher | ValueMatcher | ArrayMatcher | ViewMatcher | ObjectMatc
 
 
 def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
-    """Return the matcher of a parameter, according to its annotation."""
+    """Return the matcher of a parameter, chosen by its annotation."""
     if parameter.kind == "scalar":
         assert isinstance(parameter.wanted, Scalar)
         return ScalarMatcher(parameter.wanted)
@@ -331,7 +331,7 @@ def matcher_of(parameter: Parameter, options: FrontendOptions) -> Matcher:
 
 
 def resolved(kind: NdarrayType, options: FrontendOptions) -> NdarrayType:
-    """Return an array annotation whose element type is fixed: `float` and its like become scalar types."""
+    """Return an array annotation in which `float` and `int` are replaced by scalar types."""
     from ..compiler.frontend.aggregates import find_type
 
     if kind.dtype is None:
@@ -366,14 +366,14 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_dataclass(value: Any) -> bool:
-    """Return True if an object is taken by its members; `@sg.data_oriented` classes are taken as a whole."""
+    """Return True if an object is a dataclass whose members are matched one by one."""
     if isinstance(value, (type, Scalar)) or is_host_struct(value):
         return False
     return dataclasses.is_dataclass(value) and not getattr(value, "is_stackgrad_data_oriented", False)
 
 
 def _is_field(value: Any) -> bool:
-    """Return True if an array is a field; an attribute of ndarrays marks them as not being fields."""
+    """Return True if an array is a field, and False for an ndarray."""
     return getattr(value, "_is_field", True) is True
 
 

@@ -1,4 +1,4 @@
-"""Describe what a call launches for the trampoline: its arguments, and where each array is found.
+"""Describe calls for the trampoline: how it recognizes their arguments, and where it finds each array.
 
 Invariant: two calls of one key differ in numbers and in the content and extents of their arrays, and in nothing that
 the specialization depends on. Arrays that a call gives directly are recognized by their kind. Everything else (an
@@ -42,7 +42,7 @@ MOST = 64
 
 
 class _LeafPlace:
-    """The place where the array of a leaf is found.
+    """Locate an array of a call: an argument of the call, or an array that is always the same.
 
     Attributes:
         leaf: The array.
@@ -64,7 +64,7 @@ def situation_of(
     side: ProgramSide,
     binding: Binding,
 ) -> NativeCall | None:
-    """Return how the trampoline recognizes and repeats calls like this one, or None if they must go through Python.
+    """Return how the trampoline recognizes and repeats calls like this one, or None if it cannot.
 
     Args:
         matchers: The matchers of the parameters.
@@ -99,23 +99,23 @@ def situation_of(
 
 
 def _pinned(special: Specialization) -> tuple[tuple[Guard, ...], list[PinnedName]]:
-    """Return the guards that Python must check, and the pinned names that replace the other guards."""
+    """Return the guards that Python must check, and the names that machine code can check instead of guards."""
     pins = {guard: pin for guard in special.guards if (pin := guard.pin()) is not None}
     return tuple([guard for guard in special.guards if guard not in pins]), list(pins.values())
 
 
 def _forms(arguments: Sequence[ExpectedArgument], held: Sequence[LaunchArray]) -> tuple[object, object]:
-    """Return a key that differs for handles with other arguments: how each is recognized, and kinds of arrays."""
+    """Return a key that differs if arguments are recognized differently or arrays have other types."""
     forms = tuple([(a.kind, id(a.thing), a.scalar) for a in arguments])
     return forms, tuple([(one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held])
 
 
 class _NotNative(Exception):
-    """The call has something that machine code cannot handle."""
+    """Signal that machine code cannot repeat a call."""
 
 
 class _CallParts:
-    """The parts of a call, with the place of each of its leaves."""
+    """Collect the arguments of a call as the trampoline recognizes them, and the location of each array."""
 
     def __init__(self, special: Specialization, call: Call, deciding: frozenset[str]) -> None:
         self.special = special
@@ -125,7 +125,7 @@ class _CallParts:
         self.places: list[_LeafPlace] = []
 
     def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
-        """Find where in the arguments each number and array is. Return False if the trampoline cannot read one.
+        """Describe each argument of a call for the trampoline. Return False if it cannot read one of them.
 
         Arguments that are left out must be numbers.
         """
@@ -139,12 +139,12 @@ class _CallParts:
         return True
 
     def _are_apart(self) -> bool:
-        """Return True if all leaves are different arrays, and the kernel uses none of them under another name."""
+        """Return True if all arrays of the call are different, and also differ from those that the kernel captured."""
         call, own = self.call, self.special.own
         return call.shared is None and not (own and any([is_among(leaf, own) for leaf in call.leaves]))
 
     def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int, apart: bool) -> None:
-        """Split one argument into its numbers and arrays.
+        """Describe one argument for the trampoline, with its numbers and arrays.
 
         Args:
             k: The number of the argument.
@@ -170,7 +170,7 @@ class _CallParts:
 
 
 def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
-    """Return how the trampoline recognizes an argument: by its kind or by identity."""
+    """Return the way in which the trampoline recognizes an argument: by its type, or by its identity."""
     if not isinstance(matcher, ArrayMatcher):
         return h.OBJECT
     if type(value) is np.ndarray and not isinstance(matcher.kind.dtype, MatrixType):
@@ -181,7 +181,7 @@ def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
 
 
 class _LaunchArrays:
-    """The arrays of a launch: those of the argument block, and, if calls may give others, all that must not overlap."""
+    """Describe the arrays of a launch for the trampoline, including unused ones that must not overlap with others."""
 
     def __init__(
         self, special: Specialization, side: ProgramSide, executable: ReadyExecutable, places: Sequence[_LeafPlace]
@@ -192,7 +192,7 @@ class _LaunchArrays:
         self.seen: set[tuple[int, bool]] = set()
 
     def held(self) -> Iterator[LaunchArray]:
-        """Yield one entry for each array.
+        """Yield the description of each array of the launch.
 
         Raises:
             _Unfit: An array cannot be found by machine code, or there are too many.
@@ -208,7 +208,7 @@ class _LaunchArrays:
             raise _NotNative
 
     def _named(self) -> Mapping[str, tuple[_LeafPlace, bool]]:
-        """Return, for each array of the kernel by name, its place, and True if it is the adjoint of the array there."""
+        """Return, for each array name of the kernel, its location, and True if it is the adjoint of the array there."""
         named = {name: (_LeafPlace(array, None), False) for name, array in self.special.captured.items()}
         for name, slot, is_grad in self.special.slots:
             named[name] = self.places[slot], is_grad
@@ -216,7 +216,7 @@ class _LaunchArrays:
         return beside | named
 
     def _others(self) -> Iterator[LaunchArray]:
-        """Yield arrays that the kernel does not use, but that would need another kernel if they shared memory."""
+        """Yield arrays that the kernel does not use, but that must not overlap with those that it uses."""
         every = [*self.places, *(_LeafPlace(array, None) for array in self.special.captured.values())]
         for place in every:
             for is_grad in (False, True) if isinstance(place.leaf, Array) and place.leaf.needs_grad else (False,):
@@ -224,7 +224,7 @@ class _LaunchArrays:
                     yield self._held("", place, is_grad)
 
     def _held(self, name: str, place: _LeafPlace, is_grad: bool) -> LaunchArray:
-        """Return the entry of one array, or of its adjoint; `name` is empty if the kernel does not use the array."""
+        """Return the description of one array, or of its adjoint; `name` is empty if the kernel does not use it."""
         self.seen.add((identity_of(place.leaf), is_grad))
         flags = h.WRITTEN * (name in self.written) | h.SHAPED * (name in self.shaped)
         flags |= h.VERSIONED * (name in self.versioned)
@@ -281,7 +281,7 @@ _OFFSETS: dict[type, int] = {}
 
 
 def _offset_of(leaf: Array) -> int:
-    """Return the offset in bytes at which an array object of this class refers to its words."""
+    """Return the offset in bytes, within an array object, of the pointer to its `words`."""
     kind = type(leaf)
     if kind not in _OFFSETS:
         places = range(16, kind.__basicsize__, 8)
@@ -291,7 +291,7 @@ def _offset_of(leaf: Array) -> int:
 
 
 def _versions(names: Sequence[str], binding: Binding) -> tuple[int, ...] | None:
-    """Return the versions of the arrays for which sizes are known, or None if an array has no version."""
+    """Return the versions of arrays that decide adstack sizes, or None if an array has no version."""
     found = [binding.lookup(name) for name in names]
     arrays = [one for one in found if isinstance(one, Array)]
     return tuple(one.version for one in arrays) if len(arrays) == len(found) else None
@@ -302,5 +302,5 @@ def _memory(found: Array | np.ndarray) -> np.ndarray:
 
 
 def _word(number: Any) -> tuple[type, Any]:
-    """Return a key that equals the key of another number only if both have the same type and the same bits."""
+    """Return a key of a number that distinguishes types and bits, so that 0.0 and -0.0 differ."""
     return type(number), number.hex() if isinstance(number, float) else number

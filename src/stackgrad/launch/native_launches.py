@@ -1,4 +1,4 @@
-"""Manage the ready launches of a kernel in one direction, which machine code can repeat without Python.
+"""Manage the ready launches of a kernel, which machine code repeats without Python when a call matches.
 
 Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
 specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
@@ -46,7 +46,7 @@ Function = Callable[..., Any]
 
 
 class NativeCall(NamedTuple):
-    """A call that was launched from Python, and the state that it found.
+    """Describe a launch from Python so that machine code can repeat it: arguments, arrays, sizes and guards.
 
     Attributes:
         key: A key that is equal for calls that one handle may serve.
@@ -72,13 +72,13 @@ class NativeCall(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Return the identity of the first argument if calls are recognized by it, else 0."""
+        """Return the id of the first argument if the trampoline recognizes calls by it, else 0."""
         known = self.arguments and self.arguments[0].kind == OBJECT
         return id(self.arguments[0].thing) if known else 0
 
 
 class Handle:
-    """A ready launch of an entry of the call cache.
+    """Represent one ready launch, by which the trampoline can launch matching calls.
 
     Attributes:
         native: The chain that the handle is part of.
@@ -102,20 +102,20 @@ class Handle:
         self.guards = situation.guards
 
     def retire(self) -> None:
-        """Make the handle invalid for good, and unlink it, at once or before the next one is linked."""
+        """Invalidate the handle, and remove it from the chain as soon as the chain is not in use."""
         self.standing.retire()
         self.native.sweep()
 
 
 class _Asked(NamedTuple):
-    """Guards that are checked together, and those of each entry."""
+    """Hold guards that Python checks together, and the guards of each cache entry."""
 
     guards: tuple[Guard, ...]
     entries: dict[Entry, dict[Guard, None]]
 
 
 def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
-    """Return the guards to check for each first argument.
+    """Return the guards to check before a call, by the id of the call's first argument.
 
     All ready launches for a first argument are right while all of its guards hold. Guards of launches that
     are not recognized by their first argument apply to every call.
@@ -130,7 +130,7 @@ def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
 
 
 class NativeLaunches:
-    """The chain of the handles of a kernel in one direction: all that need no guards, or all that do.
+    """Hold the chain of ready launches of one kernel and direction; all of them have guards, or none has.
 
     Attributes:
         function: The builtin function through which they are called, made by `builtin`; None before.
@@ -146,7 +146,7 @@ class NativeLaunches:
         self._lock = free_in_child(threading.Lock())
 
     def __del__(self, first: int = FIRST, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Unlink all handles, because the builtin function may live longer.
+        """Remove all handles from the chain, because the builtin function may still be called later.
 
         Globals are passed as defaults: they may be gone when the interpreter ends.
         """
@@ -157,7 +157,7 @@ class NativeLaunches:
 
     @property
     def launched(self) -> int:
-        """Return the number of launches by the present handles, each counted since its launch was last made ready."""
+        """Return the number of launches made by the present handles since each was last renewed."""
         return sum(one.standing.launched for one in self._handles.values())
 
     @property
@@ -166,7 +166,7 @@ class NativeLaunches:
         return tuple(self._handles.values())
 
     def builtin(self, slow: Function, raiser: Function) -> Function | None:
-        """Return a builtin function that repeats known launches in machine code and passes all other calls to `slow`.
+        """Return a builtin function that launches matching calls in machine code, and calls `slow` for all others.
 
         Args:
             slow: The function for other calls. It is kept alive.
@@ -185,7 +185,7 @@ class NativeLaunches:
         return self.function
 
     def holds(self, args: tuple[Any, ...]) -> bool:
-        """Return True if everything that launches on this first argument read from Python objects is unchanged.
+        """Return True if all guards of launches with this first argument hold, and drop entries whose guards fail.
 
         An entry for which that is not so is dropped.
         """
@@ -202,7 +202,7 @@ class NativeLaunches:
     # -- handles --------------------------------------------------------------------------------------------
 
     def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Make a ready launch for calls like this one, so that machine code launches them.
+        """Make a ready launch for calls like this one. Return True if an earlier one has been used.
 
         Args:
             entry: The entry of the call.
@@ -224,7 +224,7 @@ class NativeLaunches:
             self._lock.release()
 
     def _stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Make or renew the handle of a situation; the lock is held."""
+        """Make a handle for a described call, or renew its present handle; the caller holds the lock."""
         found, was_worth = entry.handles.get(situation.key), None
         if found is not None and found.native is self:
             was_worth = found.standing.launched > 0
@@ -243,7 +243,7 @@ class NativeLaunches:
         return was_worth
 
     def _make(self, entry: Entry, situation: NativeCall) -> Handle:
-        """Make a new handle at the head of the chain."""
+        """Make a new handle, and put it first in the chain."""
         from ..backends.host.ready_launch import ReadyLaunch
         from ..backends.host.trampoline import trampoline
 
@@ -267,7 +267,7 @@ class NativeLaunches:
         return made
 
     def sweep(self) -> None:
-        """Unlink the handles that no call can fit any more, unless another thread changes the chain now."""
+        """Remove handles that no call can match any more, unless another thread is changing the chain."""
         if self._lock.acquire(blocking=False):
             try:
                 self._sweep()
@@ -280,7 +280,7 @@ class NativeLaunches:
                 self._unlink(handle)
 
     def _unlink(self, handle: Handle) -> None:
-        """Remove a handle from the chain and its entry; its memory stays until a running launch with it returns."""
+        """Remove a handle from the chain and from its cache entry; its memory is kept while a launch uses it."""
         standing = handle.standing
         del self._handles[standing.number]
         self._link()
@@ -292,7 +292,7 @@ class NativeLaunches:
             _LINGERING.append(standing)
 
     def _link(self) -> None:
-        """Chain the handles, the newest first, and collect their guards."""
+        """Link the handles in machine-readable memory, the newest first, and collect their guards."""
         assert self._root is not None
         following = 0
         for one in self._handles.values():
@@ -302,7 +302,7 @@ class NativeLaunches:
         self._guards = _by_first([one for one in self._handles.values() if one.guards])
 
     def fail(self, memory: Callable[[], tuple[Arrays, Scalars]]) -> None:
-        """Raise the error of the launch that has just failed.
+        """Raise the error of the ready launch that has failed in machine code.
 
         Args:
             memory: A function that returns the arrays and scalars of that launch.

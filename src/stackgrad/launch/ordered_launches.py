@@ -1,4 +1,4 @@
-"""Launch kernels under a tape whose gradient needs the order in which iterations updated memory.
+"""Launch kernels under a tape in a recorded order of atomic updates, if their gradient depends on this order.
 
 `compiler.ad.ordered_updates` makes the ordered kernel. Invariant: a tape that takes the gradient of such a launch sees
 a launch of the ordered kernel in its place, and nothing else. The arrays of one launch alone, which hold what atomics
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] | None) -> Binding | None:
-    """Return the binding to launch in place of another one under a tape, or None if the plain launch is right.
+    """Return a binding that replaces another one under a tape to fix the order of updates, or None if not needed.
 
     Args:
         binding: The launch that the program asks for.
@@ -46,7 +46,7 @@ def ordered_binding(binding: Binding, scalars: Scalars, ended: Collection[str] |
 
 
 def ordering_of(program: Program, serial: bool) -> OrderedLaunch | None:
-    """Return how to launch a program under a tape, or None if the plain kernel is right.
+    """Return the variant of a program with ordered updates for launches under a tape, or None if not needed.
 
     Args:
         program: The program.
@@ -59,7 +59,7 @@ def ordering_of(program: Program, serial: bool) -> OrderedLaunch | None:
 
 
 def _order(program: Program, serial: bool) -> OrderedLaunch | None:
-    """Return how to launch a program with updates in a known order; None if that is not needed or does not help."""
+    """Make the variant of a program with ordered updates, or return None if the program needs none or has none."""
     try:
         program.taped()
         return None
@@ -82,7 +82,7 @@ def _order(program: Program, serial: bool) -> OrderedLaunch | None:
 
 
 class OrderedLaunch:
-    """An ordering is the ordered kernel of a program, ready to be launched.
+    """Represent the variant of a program whose atomic updates have a known order, ready to be launched.
 
     Attributes:
         made: The ordered kernel, with the arrays that it needs besides those of the program.
@@ -98,7 +98,7 @@ class OrderedLaunch:
         self._bindings: weakref.WeakKeyDictionary[Binding, Binding] = weakref.WeakKeyDictionary()
 
     def settle(self) -> None:
-        """Lower the gradient, and drop the recorded results that the gradient does not read.
+        """Lower the gradient, and stop recording those results of atomics that the gradient does not read.
 
         Raises:
             NotDifferentiable: The ordered kernel has no gradient either. The error is located.
@@ -111,7 +111,7 @@ class OrderedLaunch:
             self._extents = Program(self.made.extents)
 
     def _without(self, unread: set[str]) -> None:
-        """Drop recorded results that the gradient does not read, if the gradient exists without them."""
+        """Stop recording results of atomics that the gradient does not read, if the gradient exists without them."""
         made = self.made.without(unread)
         program = Program(made.kernel, self.span)
         # A record may be unread only because its presence replaced a value. Then there is no gradient without it.
@@ -120,7 +120,7 @@ class OrderedLaunch:
             self.made, self.program = made, program
 
     def binding(self, binding: Binding, scalars: Scalars) -> Binding:
-        """Return the ordered kernel on the arrays of a binding, with new arrays for what is recorded of this launch."""
+        """Return the ordered kernel bound to the arrays of a binding, with new arrays for recorded atomic results."""
         if self.made.records or self.made.apart:
             own = {**self._records(binding, scalars), **self._apart(binding)}
             found = Binding(self.program, {**binding.arrays, **own})
@@ -133,7 +133,7 @@ class OrderedLaunch:
         return known
 
     def _records(self, binding: Binding, scalars: Scalars) -> dict[str, np.ndarray]:
-        """Return the arrays that record results of atomics, with one element for each iteration."""
+        """Return new arrays that record the results of atomics, with one element for each iteration."""
         if self._extents is None:
             return {}
         types = {p.name: p.type for p in self.made.kernel.params}
@@ -149,7 +149,7 @@ class OrderedLaunch:
         return found
 
     def _apart(self, binding: Binding) -> dict[str, np.ndarray]:
-        """Return the arrays that hold extremes during the launch, and their adjoints.
+        """Return new arrays that hold minima and maxima during the launch, and their adjoints.
 
         These adjoints are zero before and after each gradient.
         """

@@ -1,4 +1,4 @@
-"""Prepare launches in Python, and find them again by the identity of the arguments of a call.
+"""Prepare launches that go through Python, and find them by the identity of the arguments of a call.
 
 Invariant: a known call keeps no argument alive. It holds memory by views that own nothing, and uses them only while the
 caller holds the very arrays that the views were made of.
@@ -33,7 +33,7 @@ Launch = Callable[[Any], Any]
 
 
 class Prepared:
-    """A launch that is ready in Python: a launcher on the memory of one call, for any numbers.
+    """Represent a prepared launch: a launcher with the arrays of one call, which can run for any scalar arguments.
 
     Attributes:
         launcher: The launcher of the direction.
@@ -59,7 +59,7 @@ class Prepared:
         self.reader = special.reader if backward is None else None
 
     def launch(self, scalars: Scalars) -> Any:
-        """Launch once with these scalar arguments, without notifying watchers. Return the result."""
+        """Launch once with these scalar arguments, without notifying tapes and other watchers. Return the result."""
         versions, memory, reader = self.versions, self.memory, self.reader
         known = None if versions is None else tuple([ref().version for ref in versions])  # type: ignore[union-attr]
         if reader is not None:
@@ -75,7 +75,7 @@ class Prepared:
 
 
 class Known:
-    """A call that was launched before, known by the identity of its objects, with what was prepared for it.
+    """Represent an earlier call, recognized by the identity of its arguments, with its prepared launches.
 
     Attributes:
         entry: The entry of its kinds.
@@ -102,14 +102,14 @@ class Known:
                 self.launches = [*self.watched]
 
     def is_of(self, objects: Sequence[Any]) -> bool:
-        """Return True if the objects are those of the call, and arrays of NumPy among them have their forms."""
+        """Return True if the given objects are the arguments of this call, with unchanged shapes and dtypes."""
         for (ref, form), found in zip(self.objects, objects):
             if ref() is not found or form is not None and (found.shape != form[0] or found.dtype != form[1]):
                 return False
         return True
 
     def holds(self) -> bool:
-        """Return True if the Python objects that the kernel read are unchanged.
+        """Return True if the Python objects that the kernel's trace read are unchanged.
 
         The caller has checked that the arguments are the same objects as before.
 
@@ -135,7 +135,7 @@ def reference(value: Any) -> Reference:
 
 
 class _ArrayInterface:
-    """The array interface of some memory, without the array that owns it.
+    """Expose the memory of an array to NumPy without keeping the array object alive.
 
     Attributes:
         refers_to: A function that returns the owner of the memory, or None if there is none.

@@ -1,4 +1,4 @@
-"""Make a source kernel launchable: `Program` lowers and compiles it, `Binding` ties it to memory and launches it.
+"""Define `Program`, which lowers and compiles a source kernel, and `Binding`, which launches it on arrays.
 
 Invariant: after a launch, also one that raised, every field it may have written has a new version; before it, every
 active tape has saved what the launch will destroy and an earlier gradient still reads.
@@ -42,12 +42,12 @@ _KEPT_DRAWS = 65536
 
 
 def no_arrays(direction: int | None) -> Mapping[str, np.ndarray]:
-    """Return an empty mapping, so that a launch uses all of its bound arrays."""
+    """Return an empty mapping: no bound array is replaced for the launch."""
     return NOTHING
 
 
 class Program:
-    """A source kernel under the settings of one generation, lowered and compiled when it is first needed.
+    """Represent a source kernel under fixed settings of the runtime, lowered and compiled on demand.
 
     `span` is where the kernel is defined, for messages. `constant` is True if its launches are constant to derivatives
     and its gradient is empty. The located errors of the compiler are raised at first use.
@@ -103,7 +103,7 @@ class Program:
         return f"{self.kernel.name} ({self.span.file}:{self.span.line})" if self.span else self.kernel.name
 
     def forward(self) -> Launcher:
-        """Return the launcher of the kernel itself."""
+        """Return the launcher for forward launches of the kernel."""
         if self._forward is None:
             from ..compiler.driver import prepare_forward as prepare
 
@@ -112,7 +112,7 @@ class Program:
         return self._forward
 
     def reverse(self) -> Launcher:
-        """Return the launcher of its gradient. Raise NotDifferentiable or Unsupported, located."""
+        """Return the launcher of the gradient. Raise a located NotDifferentiable or Unsupported if it has none."""
         if self._reverse is None:
             self._need_gradients()
             from ..compiler.driver import prepare_reverse
@@ -122,7 +122,7 @@ class Program:
         return self._reverse
 
     def taped(self) -> TouchedArrays:
-        """Return the gradient that tapes launch, which may read copies of elements that the kernel has overwritten.
+        """Return the gradient that tapes launch; it may read copies of elements that the kernel overwrote.
 
         If it needs no copies, it is the gradient that is called by hand.
         """
@@ -131,7 +131,7 @@ class Program:
         return self._taped
 
     def _own_taped(self) -> TouchedArrays | None:
-        """Return the gradient that takes copies of earlier contents; None if it needs none, and is `reverse`."""
+        """Return the gradient that reads copies of overwritten contents, or None if `reverse` needs no copies."""
         if self._reverse is not None and not is_by_hand(self._reverse):
             return None
         self._need_gradients()
@@ -158,7 +158,10 @@ class Program:
             )
 
     def tangent(self, carriers: frozenset[str], constants: frozenset[str] = frozenset()) -> Launcher:
-        """Return the launcher of the kernel with tangents of the parameters `carriers`. Raise NotDifferentiable."""
+        """Return the launcher of the tangent kernel, with tangents of the parameters `carriers`.
+
+        Raise NotDifferentiable if there is none.
+        """
         found = self._tangents.get((carriers, constants))
         if found is None:
             from ..compiler.ad.detach import detach_loads
@@ -170,7 +173,7 @@ class Program:
         return found
 
     def second(self, carriers: frozenset[str], constants: frozenset[str], taped: bool) -> Launcher:
-        """Return the launcher of the gradient (of tapes, if `taped`) with tangents; see `tangent`."""
+        """Return the launcher of the tangent kernel of the gradient (that of tapes, if `taped`); see `tangent`."""
         found = self._second.get((carriers, constants, taped))
         if found is None:
             from ..compiler.driver import prepare_second
@@ -182,7 +185,7 @@ class Program:
         return found
 
     def detached(self, names: frozenset[str]) -> Program:
-        """Return the kernel as a constant of a tape, with adjoints of these arrays alone; see `compiler.ad.detach`."""
+        """Return the kernel as a constant, with a gradient that only clears adjoints; see `compiler.ad.detach`."""
         found = self._detached.get(names)
         if found is None:
             from ..compiler.ad.detach import detach
@@ -191,7 +194,7 @@ class Program:
         return found
 
     def overwritten(self) -> frozenset[str]:
-        """Return real array parameters whose elements the kernel may replace without using their adjoints."""
+        """Return the real array parameters that the kernel may overwrite and whose adjoints it does not use."""
         if self._overwritten is None:
             from ..compiler.ad.detach import overwritten_arrays
 
@@ -199,38 +202,38 @@ class Program:
         return self._overwritten
 
     def forward_side(self) -> ProgramSide:
-        """Return the names of the arrays that a forward launch uses, with what it does to them."""
+        """Return the forward direction of the program: its launcher and the names of the arrays it uses."""
         if self._forward_side is None:
             self._forward_side = ProgramSide(self.forward())
         return self._forward_side
 
     def reverse_side(self) -> ProgramSide:
-        """Return the names of the arrays that a gradient launch uses, with what it does to them."""
+        """Return the gradient direction of the program: its launcher and the names of the arrays it uses."""
         if self._reverse_side is None:
             self._reverse_side = ProgramSide(self.reverse())
         return self._reverse_side
 
     def forward_regions(self) -> AccessRegions:
-        """Return the elements that a forward launch touches."""
+        """Return an analysis of which array elements a forward launch reads and writes."""
         if self._forward_regions is None:
             self._forward_regions = AccessRegions(self.forward().kernel)
         return self._forward_regions
 
     def reverse_regions(self) -> AccessRegions:
-        """Return the elements that a gradient launch touches."""
+        """Return an analysis of which array elements a gradient launch reads and writes."""
         if self._reverse_regions is None:
             self._reverse_regions = AccessRegions(self.reverse().kernel)
         return self._reverse_regions
 
     @property
     def launchers(self) -> tuple[Launcher | None, Launcher | None]:
-        """Return the forward and the reverse launcher; a launcher is None if it was not needed yet."""
+        """Return the forward launcher and the gradient launcher; each is None if it was not needed yet."""
         taped = self._taped.side.launcher if self._taped else None
         return self._forward, self._reverse or taped
 
     @property
     def gradients(self) -> tuple[str, ...]:
-        """Return the array parameters that have an adjoint array."""
+        """Return the names of the array parameters that have an adjoint array."""
         return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
     def _launcher(self, made: LoweringLike, kind: str) -> Launcher:
@@ -242,7 +245,7 @@ class Program:
     # -- random numbers -------------------------------------------------------------------------------------
 
     def draws_forward(self, arguments: tuple[object, ...]) -> Draws:
-        """Return the key of a new forward launch, and keep it for the gradient at the same arguments."""
+        """Return the random key of a new forward launch, and store it for the gradient with the same arguments."""
         draws = RUNTIME.draws()
         if len(self._draws) >= _KEPT_DRAWS:
             self._draws.pop(next(iter(self._draws)))
@@ -250,7 +253,7 @@ class Program:
         return draws
 
     def draws_reverse(self, arguments: tuple[object, ...]) -> Draws:
-        """Return the key of the last forward launch with these arguments, so that the gradient replays its draws."""
+        """Return the random key of the last forward launch with these arguments, which the gradient uses again."""
         draws = self._draws.get(arguments)
         if draws is None:
             reason = f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before"
@@ -259,7 +262,7 @@ class Program:
 
 
 class Binding:
-    """A program and the memory it runs on.
+    """Represent a program bound to the arrays that it runs on; it can be launched with any scalar arguments.
 
     `arrays` has a field or a NumPy array for each array parameter, already checked, and for `x.grad` where that is not
     the field's own. `own` are arrays of one launch. `again` launches once more, with new arrays in the place of `own`.
@@ -297,14 +300,14 @@ class Binding:
         self._places: tuple[int, ...] | None = None
 
     def launch(self, scalars: Scalars) -> None:
-        """Run the kernel. `scalars` are its scalar arguments by name, of the parameters' types."""
+        """Run the kernel with these scalar arguments, and notify tapes and other watchers."""
         with rounding_launch(self.halves):
             if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
                 return
             self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:
-        """Run the kernel with this key of random numbers, without notifying watchers."""
+        """Run the kernel with this random key, without notifying tapes and other watchers."""
         versions = self._versions
         try:
             self.program.forward().run(
@@ -317,7 +320,7 @@ class Binding:
     def launch_grad(
         self, scalars: Scalars, draws: Draws | None = None, replaced: Replaced = no_arrays, taped: bool = False
     ) -> None:
-        """Run the gradient at the current contents of all arrays; adjoints are in the `.grad` arrays.
+        """Run the gradient with the current contents of all arrays, and add to the adjoints in the `.grad` arrays.
 
         `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
         arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.
@@ -337,15 +340,15 @@ class Binding:
                     backward.run(scalars, draws, given, verified=taped)
 
     def draws_forward(self, scalars: Scalars) -> Draws:
-        """Return the key of random numbers of a new launch."""
+        """Return the random key of a new launch with these scalar arguments."""
         return self.program.draws_forward(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
 
     def draws_reverse(self, scalars: Scalars) -> Draws:
-        """Return the key of the last launch with these scalars on these arrays. Raise NotDifferentiable without one."""
+        """Return the random key of the last launch with these arguments. Raise NotDifferentiable if there is none."""
         return self.program.draws_reverse(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
 
     def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
-        """Return a key that identifies a launch by the addresses of its arrays and its scalars.
+        """Return a key that identifies a launch by the addresses of its arrays and by its scalar arguments.
 
         Results, whose names begin with $, and read-only copies of the caller's arrays are new for each launch.
         """
@@ -355,7 +358,7 @@ class Binding:
         return self._places, *scalars.values()
 
     def touched_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Return the elements of each field that a launch with these arguments may read or write."""
+        """Return the boxes of each field that a launch with these arguments may read or write."""
         shapes, regions = shapes_of(self.memory), self.program.forward_regions()
         found: dict[Array, list[Box]] = {}
         for boxes in (regions.read_boxes(scalars, shapes), regions.write_boxes(scalars, shapes)):
@@ -366,12 +369,12 @@ class Binding:
         return found
 
     def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
-        """Return the elements of each field that a launch with these arguments may write."""
+        """Return the boxes of each field that a launch with these arguments may write."""
         boxes = self.program.forward_regions().write_boxes(scalars, shapes_of(self.memory))
         return boxes_by_field(self.program, self.arrays, boxes, self.written)
 
     def prepare_grad(self) -> BoundGradient:
-        """Return the gradient on the arrays of this binding; the first call lowers it."""
+        """Return the gradient bound to the arrays of this binding; the first call lowers it."""
         if self.backward is None:
             self.backward = BoundGradient(
                 self, TouchedArrays(self.program.reverse_side(), self.program.reverse_regions())
@@ -379,13 +382,13 @@ class Binding:
         return self.backward
 
     def prepare_taped(self) -> BoundGradient:
-        """Return the gradient for a tape, which also takes copies of arrays as they were before the launch."""
+        """Return the gradient for a tape, bound to these arrays; it may need copies of their earlier contents."""
         if self.taped is None:
             self.taped = BoundGradient(self, self.program.taped())
         return self.taped
 
     def detached(self, names: frozenset[str]) -> Binding:
-        """Return the kernel as a constant of a tape: its gradient only ends adjoints of what it replaces in `names`."""
+        """Return a binding that is constant to a tape; its gradient only clears adjoints of overwritten elements."""
         found = self._detached.get(names)
         if found is None:
             found = self._detached[names] = Binding(self.program.detached(names), self.arrays)

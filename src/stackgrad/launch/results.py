@@ -1,4 +1,4 @@
-"""Convert the result of a kernel from the arrays without axes that a launch filled to values of the host.
+"""Convert the results that a kernel stored in 0-d arrays to Python numbers, vectors, matrices and structs.
 
 Invariant: numbers come back as Python numbers; vectors, matrices and structs come back as host values of the types
 that the kernel promises.
@@ -17,7 +17,7 @@ from ..compiler.ir.types import Scalar
 
 
 class ResultReader:
-    """Make the arrays that receive the result of a launch, and read the result from them.
+    """Allocate the 0-d arrays for the result of a launch, and read the result from them.
 
     Attributes:
         kind: The type of the result.
@@ -29,16 +29,16 @@ class ResultReader:
         self.arrays = tuple((f"{RETURN}.{k}", scalar) for k, scalar in enumerate(scalars_of(kind)))
 
     def make(self) -> dict[str, np.ndarray]:
-        """Return new arrays of zeros, by name, that one launch stores its result to."""
+        """Return new 0-d arrays by name, set to zero, to which one launch stores its result."""
         return {name: np.zeros((), scalar.dtype) for name, scalar in self.arrays}
 
     def read(self, memory: Mapping[str, Any]) -> Any:
-        """Return the result that a launch stored to arrays that `make` returned."""
+        """Return the result that a launch has stored in the arrays that `make` returned."""
         return _value(self.kind, iter([memory[name].item() for name, _ in self.arrays]))
 
 
 def _value(kind: ResultType, numbers: Iterator[Any]) -> Any:
-    """Return the next value of a type from a sequence that holds the scalars of all values in order."""
+    """Return a value of a type, composed of the next scalars of an iterator."""
     if isinstance(kind, Scalar):
         return next(numbers)
     if isinstance(kind, TupleType):
@@ -52,7 +52,7 @@ def _value(kind: ResultType, numbers: Iterator[Any]) -> Any:
 
 
 def _struct(kind: StructType, members: dict[str, Any]) -> Any:
-    """Return a host struct of a type with these members."""
+    """Return a struct of a type for use outside of kernels, with these members."""
     from ..data.values.struct import Struct
 
     return Struct.of(kind, members)

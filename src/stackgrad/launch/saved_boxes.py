@@ -1,4 +1,4 @@
-"""Save the contents of boxes of arrays before a write; swap them back in later, or copy them.
+"""Save contents of boxes of arrays, to exchange them with the arrays' later contents or to copy them.
 
 Invariant: saved contents have the shape of their box, and no other code writes it.
 """
@@ -15,7 +15,7 @@ from ..runtime.session import RUNTIME
 
 @dataclass(eq=False, slots=True)
 class SavedBox:
-    """The saved contents of a box of an array.
+    """Hold the saved contents of a box of an array.
 
     Attributes:
         array: The array.
@@ -34,7 +34,7 @@ class SavedBox:
         return cls(array, box, (array if box is None else array[box]).copy())
 
     def holds(self, box: Box) -> bool:
-        """Return True if all elements of a box are among the saved elements."""
+        """Return True if all elements of a box are saved."""
         return self.box is None or box_covers(self.box, box)
 
     def restored(self) -> np.ndarray:
@@ -57,7 +57,7 @@ class SavedBox:
 
 @dataclass(eq=False, slots=True)
 class BeforeContent:
-    """The contents that an array had before a launch, as far as the launch may overwrite it.
+    """Hold the contents that an array and its tangents had before a launch that may overwrite them.
 
     Attributes:
         primal: The saved contents of the array.

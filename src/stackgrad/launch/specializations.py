@@ -1,4 +1,4 @@
-"""Specialize a kernel: trace it for the kinds of arguments of a call, and bind the trace to arrays of calls.
+"""Specialize kernels: trace one for the types of a call's arguments, and bind the program to arrays of calls.
 
 Invariant: a specialization holds neither the arrays of a launch nor the objects it was traced for. These objects die as
 if the kernel did not exist, and what was made for them goes with them.
@@ -39,7 +39,7 @@ Tracing = Callable[[Mapping[str, Any]], "Traced"]
 
 
 class Specialization:
-    """A traced kernel, and a map from the arrays of a call to its parameters.
+    """Represent a kernel traced for certain argument types, with a map from a call's arrays to its parameters.
 
     Attributes:
         program: The program.
@@ -82,7 +82,7 @@ class Specialization:
             array.check_alive()
 
     def binding(self, leaves: list[Leaf]) -> Binding:
-        """Return the program on the arrays of a call.
+        """Return a binding of the traced program to the arrays of a call.
 
         Raises:
             ArgumentMismatch: The kernel stores to an array that cannot be written.
@@ -115,7 +115,7 @@ class Specialization:
     def _bind_foreign(
         self, arrays: dict[str, Array | np.ndarray], name: str, leaf: ForeignArray, is_grad: bool
     ) -> None:
-        """Add the memory of another library, or its adjoint, to the arrays of a binding."""
+        """Add an array of another library, or its adjoint, to the arrays of a binding."""
         if is_grad:
             assert leaf.grad is not None
             arrays[name] = leaf.grad
@@ -138,7 +138,7 @@ def specialised(
     span: Span | None,
     constant: bool,
 ) -> Specialization:
-    """Trace a kernel for the arguments of a call and return the specialization; the caller holds `TRACING`.
+    """Trace a kernel for the arguments of a call, and return the specialization; the caller holds the lock TRACING.
 
     Args:
         parameters: The name and the matcher of each parameter, with its argument.
@@ -155,7 +155,7 @@ def specialised(
 
 
 def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Return the identities of the arrays of a call, or None if an array is a view made for this call alone."""
+    """Return the ids of the arrays of a call, or None if a NumPy view was made for this call alone."""
     if any([isinstance(leaf, ForeignArray) and leaf.owner is not leaf.memory for leaf in leaves]):
         return None
     return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])

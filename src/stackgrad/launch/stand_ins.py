@@ -17,7 +17,7 @@ from ..data.leaves import Leaf
 
 
 class StandInMaker:
-    """Make stand-ins for the leaves of a call; an object has one stand-in, however often it is given.
+    """Make the stand-ins of the arrays of a call; an array that is passed twice has one stand-in.
 
     Attributes:
         leaves: The arrays of the call in order.
@@ -33,7 +33,7 @@ class StandInMaker:
         self.made: dict[int, Any] = {}
 
     def array(self, dtype: Scalar, shape: tuple[int, ...], needs_grad: bool) -> Any:
-        """Return the stand-in for the next leaf.
+        """Return the stand-in of the next array of the call.
 
         Args:
             dtype: The element type of the leaf.
@@ -59,14 +59,14 @@ class StandInMaker:
 
 
 def is_wide_leaf(leaf: Leaf) -> bool:
-    """Return True if kernels count the elements of this memory in 64 bits."""
+    """Return True if kernels need 64-bit indices for the elements of this array."""
     if not isinstance(leaf, Array):
         return not 0 < leaf.memory.nbytes < NARROW and is_wide(leaf.memory.shape)
     return (not 0 < leaf.buffer.nbytes < NARROW or bool(leaf.offset)) and is_wide(leaf.shape, leaf.offset)
 
 
 def identity_of(leaf: Leaf) -> int:
-    """Return the identity of the object that the caller gave as this leaf."""
+    """Return the id of the object that the caller passed as this array."""
     return id(leaf if isinstance(leaf, Array) else leaf.owner)
 
 
@@ -85,7 +85,7 @@ def matrix_stand_in(element: MatrixType, storage: Any, element_first: bool) -> A
 
 
 def matrix_field_stand_in(value: Any, storage: Any) -> Any:
-    """Return the stand-in of a field or ndarray of matrices, or the object itself if its storage has no stand-in."""
+    """Return the stand-in of a field or ndarray of matrices, or the array itself if its storage has no stand-in."""
     return matrix_stand_in(value.element, storage, value.element_first) if isinstance(storage, ArgumentArray) else value
 
 

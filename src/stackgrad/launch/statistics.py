@@ -1,4 +1,4 @@
-"""Sum up the counters of kernels over all programs that were traced for them."""
+"""Sum the counters of launches and compilation of a kernel over all of its programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .program import Program
 
 @dataclass(frozen=True)
 class KernelStats:
-    """Represent the counters of a kernel since it was traced; every `init` starts the counters again.
+    """Hold the counters of a kernel, such as launches and adstack bytes, since it was traced or `init` was called.
 
     Attributes:
         launches: Number of forward launches.
@@ -45,7 +45,7 @@ class KernelStats:
 
 
 def stats_of(programs: Iterable[Program]) -> KernelStats:
-    """Return the sum of the counters of some programs; of the bytes of a slab the maximum is taken.
+    """Return the summed counters of several programs; for adstack bytes, the maximum of each slab.
 
     Without programs all counters are zero.
     """

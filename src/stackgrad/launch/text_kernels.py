@@ -30,7 +30,7 @@ _KEPT_BINDINGS = 16
 
 
 class TextKernel:
-    """A kernel given as IR text; a call gives its arrays and scalars by name.
+    """Represent a kernel given as IR text; its arrays and scalars are passed by name.
 
     Arrays are fields or NumPy arrays, scalars are numbers: `k(x=field, n=3)` or `k({"x": field}, n=3)`. `k.grad` takes
     the same and, for each NumPy array `x` with a gradient, `**{"x.grad": array}`. The gradient of a field is its own
@@ -64,7 +64,7 @@ class TextKernel:
         binding.launch(scalars)
 
     def grad(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Launch the gradient at the present contents of the arrays.
+        """Launch the gradient with the present contents of the arrays.
 
         Args:
             arrays: Arguments by name, for names such as `x.grad` that are no Python names.
@@ -79,24 +79,24 @@ class TextKernel:
         binding.launch_grad(scalars)
 
     def ir(self) -> KernelIR:
-        """Return the kernel as parsed."""
+        """Return the parsed IR of the kernel."""
         return self.kernel
 
     def lowered(self) -> LoweringLike:
-        """Return the lowering that a launch executes."""
+        """Return the lowering of the kernel for forward launches."""
         return self.program().forward().lowered
 
     def lowered_grad(self) -> LoweringLike:
-        """Return the lowering that a launch of the gradient executes."""
+        """Return the lowering of the kernel's gradient."""
         return self.program().reverse().lowered
 
     def stats(self) -> KernelStats:
-        """Return the counters of launches, countings and compilation."""
+        """Return the counts of launches and countings, and the compile time."""
         return stats_of([self._program] if self._program is not None and self._fresh else [])
 
     @property
     def _fresh(self) -> bool:
-        """Return True if the kernel has a program of the present runtime."""
+        """Return True if the kernel's program was made since the last `init` or `reset`."""
         return self._program is not None and self._program.generation == RUNTIME.generation
 
     def program(self) -> Program:
@@ -109,7 +109,7 @@ class TextKernel:
         return self._program
 
     def _bind(self, given: dict[str, Any]) -> tuple[Binding, dict[str, Any]]:
-        """Return the binding and the scalars of a call. Raise ArgumentError or KernelTypeError for a misfit."""
+        """Return the binding and scalars of a call. Raise ArgumentError or KernelTypeError for unfit arguments."""
         names = self._signature.names
         kinds = self.kernel.array_types()
         adjoints = {name + GRAD: kind.adjoint for name, kind in kinds.items() if kind.grad}
@@ -134,7 +134,7 @@ class TextKernel:
         return self._binding(arrays), scalars
 
     def _binding(self, arrays: dict[str, Array | np.ndarray]) -> Binding:
-        """Return the binding to these arrays; it is kept for later calls if all of the arrays are fields."""
+        """Return the binding to these arrays; it is stored for later calls if all of the arrays are fields."""
         program = self.program()
         key = tuple([(name, id(array)) for name, array in arrays.items()])
         found = self._bindings.get(key)
@@ -147,7 +147,7 @@ class TextKernel:
         return found
 
     def _check_shapes(self, arrays: Mapping[str, Array | np.ndarray]) -> None:
-        """Raise ArgumentError if an adjoint has another shape than its array."""
+        """Raise ArgumentError if the shape of an adjoint differs from that of its primal."""
         for name in (n for n in arrays if n.endswith(GRAD)):
             primal = arrays[name.removesuffix(GRAD)]
             if primal.shape != arrays[name].shape:
@@ -157,7 +157,7 @@ class TextKernel:
 
 
 def kernel_from_text(text: str) -> TextKernel:
-    """Return the kernel that an IR text describes, verified.
+    """Return the kernel that an IR text defines, after verifying it.
 
     Args:
         text: The text form of one kernel, see docs/ir.md. Adstacks and `x.grad` may appear in it.
@@ -175,5 +175,5 @@ def kernel_from_text(text: str) -> TextKernel:
 
 
 def _is_adjoint(source: KernelIR) -> bool:
-    """Return True if the kernel is a gradient already: it has adstacks, or uses `x.grad` without declaring it."""
+    """Return True if the kernel is a grad kernel: it has adstacks, or uses `x.grad` without declaring it."""
     return bool(implicit_adjoints(source)) or any(isinstance(s, StackAlloca) for s in walk_kernel(source))

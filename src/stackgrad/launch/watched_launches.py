@@ -1,4 +1,4 @@
-"""Launch kernels while a tape, forward mode or a capture must see the launches of some thread.
+"""Launch kernels while a tape, forward mode or capture of any thread is active, and notify these watchers.
 
 Invariant: every watcher of the launching thread has agreed to a launch before it runs, and threads that take
 derivatives are told of what the launch of another thread writes.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def launch_watched(binding: Binding, scalars: Scalars) -> bool:
-    """Launch a kernel under the watchers of this thread; without watchers, only announce the launch to other threads.
+    """Launch a kernel and notify this thread's tapes and other watchers. Return False if there are none.
 
     Args:
         binding: The kernel with the memory that it runs on.
@@ -41,7 +41,7 @@ def launch_watched(binding: Binding, scalars: Scalars) -> bool:
 
 
 def result_of(reader: ResultReader, binding: Binding, scalars: Scalars) -> Any:
-    """Return the result of a launch to the host, after telling the watchers of this thread."""
+    """Return the result of a launch, after notifying the tapes and the forward mode of this thread of the read."""
     if RUNTIME.words[WATCHED] and not binding.program.constant:
         own = RUNTIME.threads.own
         for seen in (*reversed(own.tapes), own.forward):
@@ -51,7 +51,7 @@ def result_of(reader: ResultReader, binding: Binding, scalars: Scalars) -> Any:
 
 
 def _launch_constant(binding: Binding, scalars: Scalars) -> None:
-    """Launch a kernel of `no_grad`: nobody records it, and a tape that runs its launches again runs it too."""
+    """Launch a `no_grad` kernel without recording its gradient; a replay of the tape launches the kernel again."""
     with without_recording(True) as tapes, without_tangents():
         _launch_seen(binding, scalars)
     for tape in tapes:
@@ -79,7 +79,7 @@ def _launch_seen(binding: Binding, scalars: Scalars) -> None:
 
 
 def _announce(binding: Binding) -> None:
-    """Notify the threads that take derivatives of the arrays that the launch is about to write."""
+    """Notify threads that differentiate the arrays that this launch is about to write."""
     RUNTIME.threads.wrote(binding.written, f"a launch of kernel {binding.program.label}")
 
 

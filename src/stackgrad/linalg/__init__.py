@@ -1,4 +1,4 @@
-"""Decompose small matrices and solve linear systems inside one iteration; the functions are names of `sg`.
+"""Define `sym_eig`, `svd`, `polar_decompose`, `eig` and `solve` for small matrices inside of kernels.
 
 Invariant: everything is written in the kernel language with fixed trip counts, so every executor computes the same and
 reverse mode differentiates it. Matrices are square and small; `dt`, if given, is the type to compute in.
@@ -40,13 +40,13 @@ Convergence is quadratic: 3 rows need 5 sweeps in double precision, 12 rows need
 
 
 def _pairs(n: int) -> tuple[tuple[int, int], ...]:
-    """Return the pairs (p, q) with p < q that one sweep visits."""
+    """Return all index pairs (p, q) with p < q < n, which one sweep of Jacobi rotations visits."""
     return tuple((p, q) for p in range(n) for q in range(p + 1, n))
 
 
 @func
 def _typed(A: Any, dt: Any) -> Any:
-    """Return A in the type to compute in: `dt`, or its own type if that is real."""
+    """Return A converted to `dt`, or to a real type if `dt` is None."""
     if static(dt is not None):
         return cast(A, dt)
     return A * 1.0
@@ -54,7 +54,7 @@ def _typed(A: Any, dt: Any) -> Any:
 
 @func
 def _tangent(offset: Any, difference: Any) -> Any:
-    """Return the tangent of the smaller angle of the rotation that removes an off-diagonal entry.
+    """Return the tangent of the angle of the smaller Jacobi rotation that zeroes an off-diagonal entry.
 
     For the entry b = `offset` and a difference d of diagonal entries it is 2b/(d ± √(d² + 4b²)). It is smooth in b
     where d is not 0, and it is 0 where both are 0.
@@ -68,7 +68,7 @@ def _tangent(offset: Any, difference: Any) -> Any:
 
 @func
 def sym_eig(A: Any, dt: Any = None) -> Any:
-    """Return the eigenvalues (n,) and orthonormal eigenvectors (n, n), one a column, of a symmetric matrix A.
+    """Return the eigenvalues (n,) and the orthonormal eigenvectors, as columns of (n, n), of a symmetric matrix.
 
     A has 2 to 12 rows; only its upper triangle is read. Two eigenvalues descend, more ascend. `dt` is the type to use.
     """
@@ -111,7 +111,7 @@ def sym_eig(A: Any, dt: Any = None) -> Any:
 
 @func
 def make_spd(A: Any, dt: Any = None) -> Any:
-    """Return the positive semidefinite matrix nearest to a symmetric one of 2 to 12 rows: Q·diag(max(λ, 0))·Qᵀ."""
+    """Return the positive semidefinite matrix nearest to a symmetric matrix of 2 to 12 rows."""
     values, Q = sym_eig(A, dt)
     scaled = Q * 1.0
     for i in static(range(A.n)):
@@ -122,7 +122,9 @@ def make_spd(A: Any, dt: Any = None) -> Any:
 
 @func
 def svd(A: Any, dt: Any = None) -> Any:
-    """Return U, S, V with A = U·S·Vᵀ for 2 or 3 rows: U and V orthogonal, S diagonal, descending and not negative.
+    """Return the singular value decomposition A = U·S·Vᵀ of a 2×2 or 3×3 matrix, as U, S and V.
+
+    U and V are orthogonal; S is diagonal, descending and not negative.
 
     One-sided Jacobi rotations make the columns of A·V orthogonal; their lengths are the singular values. The last
     column of U completes the others, so that U is orthogonal for a singular A too. `dt` is the type to compute in.
@@ -162,7 +164,10 @@ def svd(A: Any, dt: Any = None) -> Any:
 
 @func
 def _columns2(B: Any, V: Any) -> Any:
-    """Return U, S and V from two orthogonal columns B, of which the first is the longer one."""
+    """Return the singular value decomposition of a 2×2 matrix, given the orthogonal columns B = A·V.
+
+    The first column of B is the longer one.
+    """
     s0 = B[:, 0].norm()
     u0 = Vector([1.0, 0.0]) + B[:, 0] * 0.0
     if s0 > 0.0:
@@ -177,7 +182,10 @@ def _columns2(B: Any, V: Any) -> Any:
 
 @func
 def _columns3(B: Any, V: Any) -> Any:
-    """Return U, S and V from three orthogonal columns B in descending order of length."""
+    """Return the singular value decomposition of a 3×3 matrix, given the orthogonal columns B = A·V.
+
+    The columns of B are in descending order of length.
+    """
     s0 = B[:, 0].norm()
     u0 = Vector([1.0, 0.0, 0.0]) + B[:, 0] * 0.0
     if s0 > 0.0:
@@ -196,7 +204,7 @@ def _columns3(B: Any, V: Any) -> Any:
 
 @func
 def _orthogonal(u: Any) -> Any:
-    """Return a unit vector orthogonal to a unit vector of three entries: its product with an axis far from it."""
+    """Return a unit vector that is orthogonal to a unit vector of three entries."""
     axis = Vector([1.0, 0.0, 0.0]) + u * 0.0
     if abs(u[0]) > 0.6:
         axis = Vector([0.0, 1.0, 0.0]) + u * 0.0
@@ -235,7 +243,7 @@ def polar_decompose(A: Any, dt: Any = None) -> Any:
 
 @func
 def _polar2(A: Any) -> Any:
-    """Return the orthogonal factor A + sign(det A)·cof A, scaled to unit columns; the identity for the zero matrix."""
+    """Return the orthogonal factor of the polar decomposition of a 2×2 matrix; the identity for the zero matrix."""
     turn = select(A[0, 0] * A[1, 1] - A[0, 1] * A[1, 0] < 0.0, -1.0, 1.0)
     x = A[0, 0] + turn * A[1, 1]
     y = A[1, 0] - turn * A[0, 1]
@@ -250,7 +258,7 @@ def _polar2(A: Any) -> Any:
 
 @func
 def _polar3(A: Any) -> Any:
-    """Return the orthogonal factor of a matrix of three rows."""
+    """Return the orthogonal factor of the polar decomposition of a 3×3 matrix."""
     R = A * 1.0
     scale = abs(A).max()
     if abs(A.determinant()) > 1e-12 * scale * scale * scale:
@@ -266,7 +274,7 @@ def _polar3(A: Any) -> Any:
 
 @func
 def eig(A: Any, dt: Any = None) -> Any:
-    """Return the eigenvalues and eigenvectors of a real matrix of 2 rows, with complex numbers as (re, im).
+    """Return the eigenvalues and eigenvectors of a real 2×2 matrix, with complex numbers as pairs (re, im).
 
     Args:
         A: The matrix (2, 2).

@@ -319,7 +319,7 @@ def inverse(m: Any) -> Any:
 
 @func
 def eye(n: Any) -> Any:
-    """Return the identity matrix of n rows; n is known at compile time."""
+    """Return the identity matrix of n rows; n must be known at compile time."""
     return Matrix.identity(float, n)
 
 
@@ -332,19 +332,19 @@ def rotation2d(ang: Any) -> Any:
 
 @func
 def translate(dx: Any, dy: Any, dz: Any) -> Any:
-    """Return the 4×4 matrix that moves homogeneous column vectors."""
+    """Return the 4×4 matrix that translates homogeneous column vectors by (dx, dy, dz)."""
     return mat4([[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]])
 
 
 @func
 def scale(sx: Any, sy: Any, sz: Any) -> Any:
-    """Return the 4×4 matrix that scales homogeneous vectors."""
+    """Return the 4×4 matrix that scales homogeneous vectors by sx, sy and sz along the axes."""
     return mat4([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
 @func
 def _homogeneous(x: Any, y: Any, z: Any) -> Any:
-    """Return the 4×4 matrix with these three rows of three entries and no translation."""
+    """Return the 4×4 matrix with a 3×3 block of these three rows and without translation."""
     return Matrix([[x[0], x[1], x[2], 0.0], [y[0], y[1], y[2], 0.0], [z[0], z[1], z[2], 0.0], [0.0, 0.0, 0.0, 1.0]])
 
 
@@ -380,5 +380,5 @@ def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
 
 @func
 def rotation3d(ang_x: Any, ang_y: Any, ang_z: Any) -> Any:
-    """Return `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`; this is the order of angles that the dialect has."""
+    """Return `rot_yaw_pitch_roll(ang_z, ang_x, ang_y)`, the 4×4 matrix of rotations about three axes."""
     return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)

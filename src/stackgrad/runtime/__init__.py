@@ -1,4 +1,4 @@
-"""This package holds the state of the runtime.
+"""This package holds the state of the runtime: settings, live arrays, threads and their tapes.
 
 What `init` chose, what a thread records, streams, profiles, errors of use.
 """

@@ -1,4 +1,4 @@
-"""Suggest what to write for a name that `stackgrad` does not have: old names of Taichi and Quadrants, and close names.
+"""Suggest replacements for names that `stackgrad` lacks, such as names of Taichi and Quadrants, or misspelled ones.
 
 Invariant: a name is looked for in three places, and the first one that knows it answers: the table CURES, the modules
 of the package, and the names that are spelled like it.
@@ -110,7 +110,7 @@ CURES: dict[str, str] = {
 
 
 def cure_of(name: str, names: list[str]) -> str:
-    """Return the hint for a name that the package does not have, or the empty string if nothing is like it.
+    """Return a hint for a name that the package lacks, or an empty string if there is no similar name.
 
     Args:
         name: The name that was asked for.
@@ -125,7 +125,7 @@ def cure_of(name: str, names: list[str]) -> str:
 
 
 def _inside() -> dict[str, str]:
-    """Return the names of the modules of the package, each with its module before it."""
+    """Return the path within the package, such as `ad.Tape`, of each public name of its modules."""
     found: dict[str, str] = {}
     # Names of an earlier module hide equal ones of a later module, as `ad` is asked for more often.
     for module in reversed(_SEARCHED):

@@ -1,4 +1,4 @@
-"""Write the IR texts of kernels to a folder while the kernels are compiled, if the environment asks for it."""
+"""Write the IR of kernels to the folder in STACKGRAD_DUMP_IR while the kernels are compiled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def dump_kernels(source: Kernel, lowered: LoweringLike, kind: str) -> None:
-    """Write the IR texts of a kernel into the folder that the variable STACKGRAD_DUMP_IR names, if it is set.
+    """Write the IR text of a kernel and its lowering to the folder in STACKGRAD_DUMP_IR, if the variable is set.
 
     A link in the place of a file is replaced and not followed, because other users may write to the folder.
 

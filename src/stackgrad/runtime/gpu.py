@@ -1,4 +1,4 @@
-"""Define `sg.cuda`: the name of the architecture, and the choice of the stream that launches go to.
+"""Define `sg.cuda`, which names the CUDA backend and chooses the stream for launches.
 
 On an architecture without streams the choice changes nothing.
 """
@@ -21,13 +21,13 @@ Name the architecture of GPUs of NVIDIA, for `sg.init(arch=sg.cuda)`.
 
 @documented(_CUDA)
 class Cuda(str):
-    """The name of the architecture `cuda`, as `sg.init(arch=sg.cuda)` takes it."""
+    """Represent the name of the CUDA backend, as in `sg.init(arch=sg.cuda)`; its methods choose the stream."""
 
     __slots__ = ()
 
     @contextmanager
     def stream(self, stream: Any) -> Iterator[None]:
-        """Send launches, and what the host reads and writes, to a stream inside the `with` block.
+        """Use a stream for all launches, host reads and host writes inside the `with` block.
 
         Work on different streams is not ordered except by events. All threads launch on the stream that was chosen
         last.
@@ -48,7 +48,7 @@ class Cuda(str):
 
     @property
     def current_stream(self) -> int:
-        """Return the handle of the stream that launches go to; 0 is the default stream."""
+        """Return the driver's handle of the stream that launches use; 0 is the default stream."""
         device = device_of_runtime()
         return 0 if device is None else int(device.stream)
 
@@ -58,13 +58,13 @@ cuda = Cuda("cuda")
 
 
 def device_of_runtime() -> Any:
-    """Return the GPU that the runtime launches on, or None if the architecture has no streams."""
+    """Return the GPU that the runtime uses, or None if the backend has no streams."""
     found = None if RUNTIME.remote is None else getattr(RUNTIME.remote, "device", None)
     return found if hasattr(found, "stream") else None
 
 
 def handle_of(stream: Any) -> int:
-    """Return the handle of a stream of any library.
+    """Return the driver's handle of a stream of torch, CuPy or another library.
 
     Raises:
         ArgumentError: The value is no stream.

@@ -1,4 +1,4 @@
-"""Guard what a traced kernel read from Python objects, so that the next launch sees a change.
+"""Detect changes of Python objects that a trace has read, so that the next launch traces the kernel again.
 
 Invariant: a guard keeps neither the objects nor the values that it found alive, unless such a value is a number, a text
 or a NumPy array. What a guard cannot compare in this way is looked up anew before each launch.
@@ -31,7 +31,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 
 
 class _OuterName:
-    """A name that a function uses and that is defined outside of the function.
+    """Refer to a global or closure variable that a function uses.
 
     Attributes:
         function: A weak reference to the function.
@@ -47,7 +47,7 @@ class _OuterName:
         self.cell = free.index(name) if name in free else -1
 
     def now(self) -> Any:
-        """Return the present value of the name; MISSING if it has none, or is a builtin of Python."""
+        """Return the present value of the variable, or MISSING if it has none or is a builtin of Python."""
         function = self.function()
         if function is None:
             return MISSING
@@ -60,7 +60,7 @@ class _OuterName:
 
 
 class NameGuard:
-    """A guard of the value of a name that is defined outside of a function."""
+    """Guard the value of a global or closure variable that a function used during tracing."""
 
     __slots__ = ("_outer", "_then")
 
@@ -69,11 +69,11 @@ class NameGuard:
         self._then = snapshot(read.found)
 
     def holds(self) -> bool:
-        """Return True if the name means what it meant during the trace."""
+        """Return True if the variable has the same value as during the trace."""
         return self._then.holds(self._outer.now())
 
     def pin(self) -> PinnedName | None:
-        """Return how machine code can check that the name means the same object, or None if it cannot."""
+        """Return a description by which machine code can check the variable, or None if it cannot."""
         function, now = self._outer.function(), self._outer.now()
         if now is MISSING or not isinstance(self._then, (ValueSnapshot, IdentitySnapshot)):
             return None
@@ -83,7 +83,7 @@ class NameGuard:
 
 
 class PartGuard:
-    """A guard of one part of an object, for example of an attribute or of its length."""
+    """Guard one property of an object that the trace has read, such as an attribute or its length."""
 
     __slots__ = ("_owner", "_look", "_then")
 
@@ -91,7 +91,7 @@ class PartGuard:
         self._owner, self._look, self._then = owner, read.look, then
 
     def holds(self) -> bool:
-        """Return True if the object gives what it gave during the trace; an object that died gives nothing."""
+        """Return True if the property has the same value as during the trace, and the object is alive."""
         owner = self._owner()
         if owner is None:
             return False
@@ -102,12 +102,12 @@ class PartGuard:
             return False
 
     def pin(self) -> PinnedName | None:
-        """Return None, because machine code does not look into objects."""
+        """Return None, because machine code cannot check properties of objects."""
         return None
 
 
 class EvaluationGuard:
-    """A guard of a static expression that calls a function it cannot look into; the guard evaluates it again."""
+    """Guard the value of a compile-time expression by evaluating the expression again before each launch."""
 
     __slots__ = ("_outer", "_bound", "_code", "_then")
 
@@ -117,7 +117,7 @@ class EvaluationGuard:
         self._code, self._then = read.code, then
 
     def holds(self) -> bool:
-        """Return True if the expression gives what it gave during the trace."""
+        """Return True if the expression has the same value as during the trace."""
         try:
             return self._then.holds(self.evaluated())
         # The trace that follows raises it again and shows its line.
@@ -125,7 +125,7 @@ class EvaluationGuard:
             return False
 
     def evaluated(self) -> Any:
-        """Return what the expression gives now."""
+        """Return the present value of the expression."""
         namespace = {name: held() for name, held in self._bound.items()}
         for outer in self._outer:
             found = outer.now()
@@ -134,7 +134,7 @@ class EvaluationGuard:
         return materialize(eval(self._code, namespace))
 
     def pin(self) -> PinnedName | None:
-        """Return None, because machine code evaluates no expressions."""
+        """Return None, because machine code cannot evaluate expressions."""
         return None
 
 
@@ -142,7 +142,7 @@ Guard = NameGuard | PartGuard | EvaluationGuard
 
 
 def _held(value: Any) -> Callable[[], Any]:
-    """Return a function that returns the value again without keeping it alive; None if the object has died."""
+    """Return a function that returns the value without keeping it alive, or None after the object has died."""
     if isinstance(value, (*NUMBERS, np.ndarray)) or type(value).__module__.startswith(_PACKAGE):
         return lambda: value
     if type(value) in (list, tuple):
@@ -158,7 +158,7 @@ def _held(value: Any) -> Callable[[], Any]:
 
 
 def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
-    """Return guards of everything that a trace has read."""
+    """Return guards of all Python objects that a trace has read."""
     made: dict[Any, Guard] = {}
     fresh_objects: dict[int, Any] = {}
     for read in reads:
@@ -179,12 +179,12 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
 
 
 def _kept(owner: Any) -> Callable[[], Any]:
-    """Return a function that returns an object and keeps it alive."""
+    """Return a function that returns the object; the function keeps the object alive."""
     return lambda: owner
 
 
 def _lasting(found: Any, again: Callable[[], Any], fresh_objects: dict[int, Any]) -> Snapshot:
-    """Return a snapshot of a value that also fits the value that is made in its place whenever one looks again.
+    """Return a snapshot of a value that also equals the new objects that a repeated read may create.
 
     Args:
         found: The value that the trace found.
@@ -200,5 +200,5 @@ def _lasting(found: Any, again: Callable[[], Any], fresh_objects: dict[int, Any]
 
 
 def hold(guards: Iterable[Guard]) -> bool:
-    """Return True if all guards hold."""
+    """Return True if all guarded objects are unchanged."""
     return all([guard.holds() for guard in guards])

@@ -1,4 +1,4 @@
-"""Implement `sg.profile()`: how long kernels and their tasks ran, how often, and how much adstack memory they used.
+"""Implement `sg.profile()`, which measures run times, launches and adstack memory of kernels and their tasks.
 
 Invariant: while no profile is active, a launch costs what it would cost without this module. While one is active, every
 launch goes through Python and is timed, those of the counting kernels that size adstacks included.
@@ -22,7 +22,7 @@ from .usage_errors import UsageError
 
 @dataclass(frozen=True)
 class TaskProfile:
-    """The profile of one task of a kernel.
+    """Report launches, run time and adstack bytes of one task of a kernel.
 
     Attributes:
         task: Number of the task.
@@ -43,7 +43,7 @@ class TaskProfile:
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """The profile of one kernel: `k`, its gradient `k.grad`, or the counting kernel of the gradient, `k.grad.count`.
+    """Report launches, run time and adstack bytes of one kernel: `k`, `k.grad`, or the counting kernel of `k.grad`.
 
     Attributes:
         name: The name of the kernel.
@@ -65,13 +65,13 @@ class KernelProfile:
 
     @property
     def mean(self) -> float:
-        """Return the average seconds of a launch."""
+        """Return the average time of a launch in seconds."""
         return self.seconds / self.launches
 
 
 @dataclass
 class _KernelTotals:
-    """The measurements of one kernel so far.
+    """Accumulate the launches, run times and adstack bytes of one kernel.
 
     Attributes:
         kernel: The kernel.
@@ -94,7 +94,7 @@ class _KernelTotals:
     task_bytes: dict[int, int] = field(default_factory=dict)
 
     def add(self, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
-        """Add the measurements of one launch."""
+        """Add the run time and adstack memory of one launch."""
         if tasks is None or self.launches and self.by_task is None:
             self.by_task = None
         else:
@@ -106,7 +106,7 @@ class _KernelTotals:
         self._add_bytes(uses)
 
     def _add_bytes(self, uses: Sequence[SlabUse]) -> None:
-        """Update the maxima of adstack memory."""
+        """Update the maximum adstack memory of the kernel and of its tasks."""
         tasks: dict[int, int] = {}
         # Tasks share a slab, so the need of a launch is the sum over slabs of the largest need of a task.
         slabs: dict[str, int] = {}
@@ -135,7 +135,7 @@ class _KernelTotals:
 
 
 class Profile:
-    """A profile measures launches between `start` and `stop`, or inside `with`; `print` shows it.
+    """Measure launches between `start` and `stop`, or inside of a `with` block; `print` shows the result.
 
     A profile that is started again goes on. A launch that raises is not counted. The time of a kernel is that of the
     launch on the backend with its preparation (arguments, adstack memory), without tracing, compilation and counting;
@@ -177,7 +177,7 @@ class Profile:
         self.stop()
 
     def add(self, kernel: Kernel, seconds: float, tasks: Tasks, uses: Sequence[SlabUse]) -> None:
-        """Add the measurements of one launch; backends call this method."""
+        """Add the run time and adstack memory of one launch; backends call this method."""
         with self._lock:
             found = self._sums.get(id(kernel))
             if found is None:
@@ -187,7 +187,7 @@ class Profile:
             found.add(seconds, tasks, uses)
 
     def clear(self) -> None:
-        """Forget all measurements."""
+        """Discard all measurements."""
         with self._lock:
             self._sums.clear()
 
@@ -195,7 +195,7 @@ class Profile:
 
     @property
     def kernels(self) -> tuple[KernelProfile, ...]:
-        """Return the profiles of all kernels that ran, the longest first.
+        """Return the profiles of all kernels that ran, in descending order of their time.
 
         Kernels of one name, such as those traced for different arguments, have a profile each.
         """
@@ -205,7 +205,7 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of all launches of all kernels."""
+        """Return the total time of all launches in seconds."""
         return sum(kernel.seconds for kernel in self.kernels)
 
     @property
@@ -237,7 +237,7 @@ _HEADS = ("kernel, task", "launches", "time", "share", "mean", "least", "most", 
 
 
 def _table(kernels: Sequence[KernelProfile]) -> Iterator[str]:
-    """Yield the lines of the table."""
+    """Yield the lines of the table that shows these profiles."""
     if not kernels:
         yield "no kernel was launched"
         return

@@ -1,4 +1,4 @@
-"""This module names what the runtime holds for packages above it, whose classes it must not know.
+"""This module defines placeholder names for types that the runtime stores but must not import.
 
 Each name stands for one class, and is Any here: a circle of imports, even of imports for type checkers alone, would let
 the runtime depend on what depends on it.

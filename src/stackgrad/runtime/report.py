@@ -1,4 +1,4 @@
-"""Report adstack memory: the bytes that each slab holds now and held at its peak, and the need of each task."""
+"""Report the present and the peak adstack memory of each slab, and the memory that each task needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .session import RUNTIME
 
 @dataclass(frozen=True)
 class AdstackReport:
-    """A report on the adstack memory of the runtime; `print` shows it as a table.
+    """Hold a report on the adstack memory of the runtime; `print` shows it as a table.
 
     Attributes:
         slabs: For each slab, the bytes that the backend holds: {"real": {"current": bytes, "peak": bytes}, ...}.
@@ -26,7 +26,7 @@ class AdstackReport:
 
     @property
     def current(self) -> int:
-        """Return the bytes that all slabs together hold now."""
+        """Return the total bytes of adstack memory that all slabs hold now."""
         return sum(slab.get("current", 0) for slab in self.slabs.values())
 
     @property

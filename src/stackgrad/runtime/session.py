@@ -1,4 +1,4 @@
-"""Hold the state of the runtime in one object, `RUNTIME`: what `init` chose, the live fields, and the watchers.
+"""Define `RUNTIME`, which holds the settings of `init`, the live fields, and the active tapes and modes.
 
 Invariant: `generation` grows with every `init` and `reset`; a field or a compiled kernel of another generation is
 stale and never launched. `stamp()` never returns a number twice, so equal versions mean equal content.
@@ -36,7 +36,7 @@ stamp = itertools.count(1, 2).__next__
 
 @dataclass(frozen=True)
 class Settings:
-    """The choices of `init`, under the names of its arguments."""
+    """Hold the settings that `init` chose, under the names of its arguments."""
 
     arch: str = "cpu"
     default_fp: Scalar = f32
@@ -83,7 +83,7 @@ WATCHERS = ("capture", "profiles")
 
 
 class Runtime:
-    """The state of the process.
+    """Represent the state of the runtime in this process: settings, backend, fields and watchers.
 
     `tapes`, `forward` and `tracing` are those of the thread that asks; `capture` and `profiles` see all threads.
     `words` is what native launches look at, see backends/words.py; every assignment here keeps it in step. `remote` is
@@ -125,7 +125,7 @@ class Runtime:
         self._backend: Backend | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, and forbid native launches, or allow them again, if the attribute requires it."""
+        """Set an attribute; if it is a watcher, such as a tape, allow or forbid launches that bypass Python."""
         object.__setattr__(self, name, value)
         if name == "generation":
             self.words[GENERATION] = value
@@ -133,7 +133,7 @@ class Runtime:
             self._tell(self.threads.own)
 
     def _tell(self, own: ThreadState) -> None:
-        """Make native launches go through Python while a watcher must be notified of launches of any thread."""
+        """Record if launches must go through Python because a tape or another watcher of any thread is active."""
         with self._lock:
             watched = [getattr(self, watcher, None) for watcher in WATCHERS]
             self.words[WATCHED] = self.threads.note(own) or any(one is not None and one != () for one in watched)
@@ -144,7 +144,7 @@ class Runtime:
 
     @property
     def tapes(self) -> tuple[Watcher, ...]:
-        """Return the watchers that are notified of the launches and host writes of this thread, the innermost last."""
+        """Return the tapes and backward passes that are active in this thread, the innermost last."""
         return self.threads.own.tapes
 
     @tapes.setter
@@ -153,7 +153,7 @@ class Runtime:
 
     @property
     def forward(self) -> ForwardMode | None:
-        """Return the forward mode that runs the launches of this thread, or None."""
+        """Return the forward mode that is active in this thread, or None."""
         return self.threads.own.forward
 
     @forward.setter
@@ -162,7 +162,7 @@ class Runtime:
 
     @property
     def tracing(self) -> bool:
-        """Return True if this thread traces a kernel."""
+        """Return True if this thread is tracing a kernel."""
         return self.threads.own.tracing
 
     @tracing.setter
@@ -170,18 +170,18 @@ class Runtime:
         self._set_own(self.threads.own, "tracing", is_tracing)
 
     def abandon(self, own: ThreadState, watcher: Watcher | ForwardMode) -> None:
-        """Detach a tape or forward mode from the thread that entered it, so that it sees nothing from now on."""
+        """Detach a tape or forward mode from the thread that entered it, so that it is notified no more."""
         self._set_own(own, "tapes", tuple(t for t in own.tapes if t is not watcher))
         if own.forward is watcher:
             self._set_own(own, "forward", None)
 
     def ensure(self) -> None:
-        """Initialize with the defaults unless `init` was called."""
+        """Initialize the runtime with default settings unless `init` was called."""
         if not self.initialized:
             init()
 
     def restart(self, settings: Settings) -> None:
-        """Drop everything of this generation, adstack memory included, and begin the next generation."""
+        """Drop all fields, kernels and adstack memory, and apply new settings."""
         if self._backend is not None:
             self._backend.reset()
         self.settings = settings
@@ -194,7 +194,7 @@ class Runtime:
         self._backend = self.remote = None
 
     def choose(self, backend: Backend) -> None:
-        """Launch on this backend from now on."""
+        """Use this backend for all further launches."""
         self._backend = backend
         from ..backends.base import Remote
 
@@ -202,7 +202,7 @@ class Runtime:
 
     @property
     def backend(self) -> Backend:
-        """Return the backend of `settings.arch`. Raise DeviceError, one line, if it cannot run on this machine."""
+        """Return the backend of `settings.arch`. Raise DeviceError if it cannot run on this machine."""
         self.ensure()
         if self._backend is None:
             self.choose(available(self.settings.arch))
@@ -210,18 +210,18 @@ class Runtime:
         return self._backend
 
     def settle(self) -> None:
-        """Wait for launches that are not over when they return, because memory is touched next. Raise their errors."""
+        """Wait for all launches that are still running on a device. Raise their errors."""
         if self.remote is not None:
             self.remote.wait()
 
     @property
     def has_backend(self) -> bool:
-        """Return True if a backend was chosen, which happens at `init`."""
+        """Return True if the runtime has a backend, which `init` chooses."""
         return self._backend is not None
 
     @property
     def options(self) -> Options:
-        """Return the options for the backend's compiler under these settings."""
+        """Return the compiler options for the backend that follow from the settings."""
         from ..backends.base import Options
 
         threads = _threads(self.settings.threads)
@@ -236,7 +236,7 @@ class Runtime:
         )
 
     def draws(self) -> Draws:
-        """Return the key of the next forward launch that draws random numbers."""
+        """Return the random key for the next forward launch that draws random numbers."""
         from ..backends.base import Draws
 
         with self._lock:
@@ -248,7 +248,7 @@ RUNTIME = Runtime()
 
 
 def available(arch: str) -> Backend:
-    """Return the backend of this name after probing it. Raise DeviceError with reason and cure on one line."""
+    """Return the backend of this name if it can run here. Raise DeviceError with reason and cure otherwise."""
     from ..backends import registry
 
     try:
@@ -279,7 +279,7 @@ def init(
     bounds: str = "checked",
     **dialect: Any,  # each option has a type of its own, and most are ignored
 ) -> None:
-    """Start the runtime, or restart it; fields and compiled kernels of before are stale afterwards.
+    """Start or restart the runtime; earlier fields become unusable, and kernels are compiled again when called.
 
     An unknown option raises OptionError. A backend that cannot run on this machine raises DeviceError.
 
@@ -310,7 +310,7 @@ def init(
 
 
 def _bounds(given: Any) -> bool:
-    """Return True if indices are checked. Raise OptionError for an unknown value."""
+    """Return True if the option `bounds` enables index checks. Raise OptionError for an unknown value."""
     if isinstance(given, str) and given in ("checked", "off"):
         return given == "checked"
     raise OptionError(f"bounds cannot be {given!r}", 'bounds="checked", the default, or bounds="off"')
@@ -328,7 +328,7 @@ def _settings(
     bounds: str,
     dialect: dict[str, Any],
 ) -> Settings:
-    """Return the settings that the arguments of `init` and the environment ask for."""
+    """Return the settings that follow from the arguments of `init` and from environment variables."""
     return Settings(
         arch=_arch(arch if arch is not None else os.environ.get("STACKGRAD_ARCH", "cpu")),
         default_fp=_default("default_fp", default_fp, real=True),
@@ -356,20 +356,20 @@ def _most_threads(given: Any) -> int | None:
 
 
 def _threads(most: int | None) -> int:
-    """Return the number of threads that a launch may use."""
+    """Return the number of CPU threads for a launch: all cores, limited by `most` if it is given."""
     from ..backends.cpu.cores import available as cores
 
     return cores() if most is None else min(most, cores())
 
 
 def reset() -> None:
-    """Forget fields, kernels and adstack memory; the next use initializes the runtime with the defaults."""
+    """Drop all fields, kernels and adstack memory; the next use initializes the runtime with default settings."""
     RUNTIME.restart(Settings())
     RUNTIME.initialized = False
 
 
 def sync() -> None:
-    """Wait for all launches, and raise errors that were found on a device."""
+    """Wait for all launches to end. Raise errors that occurred on a device."""
     wait = getattr(RUNTIME._backend, "sync", None)
     if wait is not None:
         wait()

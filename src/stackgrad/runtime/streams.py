@@ -1,4 +1,4 @@
-"""Define streams and events under the names of the dialect.
+"""Define CUDA streams and events, with the interface that Taichi and Quadrants programs expect.
 
 On a GPU they are the driver's streams and events. On other architectures a launch ends before its call returns, so
 streams and events order nothing. Invariant: a program that is right with streams that run at the same time is right
@@ -25,7 +25,7 @@ KEYWORD = "qd_stream"
 
 
 class _Handle:
-    """The base of streams and events: a handle of the driver that can be destroyed.
+    """Define the base class of streams and events: a driver handle that can be destroyed.
 
     Attributes:
         handle: The number by which the driver knows the object; 0 if there is none.
@@ -46,12 +46,12 @@ class _Handle:
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Wait until the device has done what was launched. Raise the error of a launch that failed there."""
+        """Wait until the device has finished all launches. Raise the error of a failed launch."""
         if self.device is not None and self.handle:
             self.device.wait()
 
     def destroy(self) -> None:
-        """Destroy the object when its work is done. A second call has no effect."""
+        """Destroy the stream or event after its work has ended. A second call has no effect."""
         if self.device is not None and self.handle:
             self._end(self.device)
         self.handle = 0
@@ -64,7 +64,7 @@ class _Handle:
 
 
 class Stream(_Handle):
-    """A stream orders the launches that name it: `kernel(..., qd_stream=stream)`.
+    """Represent a stream, which runs its launches in order: `kernel(..., qd_stream=stream)`.
 
     As a context manager, the stream is destroyed at the end of the block.
     """
@@ -79,7 +79,7 @@ class Stream(_Handle):
 
 
 class Event(_Handle):
-    """An event marks a point in a stream that another stream can wait for."""
+    """Represent an event, which marks a point in a stream that other streams can wait for."""
 
     __slots__ = ()
 
@@ -90,13 +90,13 @@ class Event(_Handle):
         device.driver.destroy_event(self.handle)
 
     def record(self, qd_stream: Stream | None = None) -> None:
-        """Mark the present point of a stream; None means the stream of launches that name none."""
+        """Set the event at the end of the present work of a stream; None means the default stream of launches."""
         _check(qd_stream)
         if self.device is not None:
             self.device.driver.record(self.handle, _number(qd_stream))
 
     def wait(self, qd_stream: Stream | None = None) -> None:
-        """Make a stream wait for the marked point before it does any later work."""
+        """Make a stream wait for the event before it starts any later work."""
         _check(qd_stream)
         if self.device is not None:
             self.device.driver.wait_event(self.handle, _number(qd_stream))
@@ -108,7 +108,7 @@ def _number(stream: Stream | None) -> int | None:
 
 @contextmanager
 def on(stream: Stream | None) -> Iterator[None]:
-    """Send the launches inside the `with` block to a stream; None leaves the present stream."""
+    """Use a stream for launches inside the `with` block; None keeps the present stream."""
     # A value that is no stream passes here; the code that uses the stream refuses it.
     if not isinstance(stream, Stream) or stream.device is None:
         yield
@@ -128,7 +128,7 @@ def create_event() -> Event:
 
 
 def without_stream(keywords: Mapping[str, Any], is_gradient: bool = False) -> dict[str, Any]:
-    """Return the keywords of a kernel call without the keyword that names the stream.
+    """Return the keyword arguments of a kernel call without `qd_stream`, the one that names the stream.
 
     Args:
         keywords: The keywords of the call; the stream is among them.

@@ -1,4 +1,4 @@
-"""Keep what belongs to one thread: the tapes and the forward mode that see its launches, and whether it traces.
+"""Hold the state of each thread: its active tapes, its forward mode, and whether it is tracing a kernel.
 
 Invariant: only the thread itself changes what its launches are recorded by. A launch, or a write of the host, is
 recorded by the tapes of the thread that makes it, and by no others. Derivatives of an array belong to the thread that
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Watcher(Protocol):
-    """A tape, or its backward pass, that is notified of launches and host writes while it is in `RUNTIME.tapes`.
+    """Declare the notifications of launches and host writes that an active tape or backward pass receives.
 
     Attributes:
         recording: True if launches are recorded, so that `after_launch` and `add_custom` have an effect.
@@ -37,22 +37,22 @@ class Watcher(Protocol):
     constant: bool
 
     def admit_inner(self) -> None:
-        """Raise an error if no tape may be entered inside this one."""
+        """Raise an error if no tape may be entered while this watcher is active."""
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """Return the binding to launch in place of another one, or None for that binding itself; may raise."""
+        """Return a binding to launch in place of the given one, or None to launch the given one."""
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
-        """Prepare for a kernel that is about to run; may raise."""
+        """Receive the notification that a kernel is about to run; errors raised here prevent the launch."""
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Record a kernel that has run."""
+        """Record a launch that has ended."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Record that a kernel raised while it ran; it may have written a part of what it writes."""
+        """Record that a launch raised an error; it may have written some of its results."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Prepare for a write of the host to a place of a field's memory; may raise.
+        """Receive the notification that the host is about to write a part of a field; errors prevent the write.
 
         Args:
             array: The field.
@@ -60,7 +60,7 @@ class Watcher(Protocol):
         """
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Prepare for a read of the host of a place of a field's memory; may raise.
+        """Receive the notification that the host is about to read a part of a field; errors prevent the read.
 
         Args:
             array: The field.
@@ -71,16 +71,16 @@ class Watcher(Protocol):
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Prepare for the host's read of the last launch's result. Return True if no other watcher needs to know."""
+        """Receive the notification of a host read of a launch's result. Return True if it needs no other watcher."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
 
     def before_custom(self) -> None:
-        """Prepare for a function with a custom gradient, or with none, that is about to run."""
+        """Receive the notification that a function with a custom gradient, or with none, is about to run."""
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """Record a function with a custom gradient, or with none, that has run.
+        """Record a call of a function with a custom gradient, or with none, that has ended.
 
         Args:
             gradient: A function that runs the gradient, or None if the function is constant.
@@ -89,7 +89,7 @@ class Watcher(Protocol):
 
 
 class ForwardMode(Protocol):
-    """A forward mode runs launches with tangents while it is `RUNTIME.forward`.
+    """Declare the methods of an active forward mode, which runs launches with tangents.
 
     Attributes:
         constant: True if what launches write has no tangent.
@@ -98,12 +98,12 @@ class ForwardMode(Protocol):
     constant: bool
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch a kernel that computes tangents beside its values."""
+        """Launch the tangent kernel of a kernel."""
 
     def run_gradient(
         self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
     ) -> None:
-        """Launch a gradient that computes tangents beside its values.
+        """Launch the tangent kernel of a gradient.
 
         Args:
             binding: The kernel with its memory.
@@ -114,29 +114,29 @@ class ForwardMode(Protocol):
         """
 
     def tangents(self, array: Array) -> list[np.ndarray]:
-        """Return the tangents of a field, one for each direction; an empty list if the field carries none."""
+        """Return the tangents of a field, one for each direction, or an empty list if it has none."""
 
     def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
-        """Return the tangents of memory of another library."""
+        """Return the tangents of an array of another library."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Prepare for a write by the host to one element of a field, or, if `place` is None, for a later write."""
+        """Receive the notification of a host write to part of a field, or to an unknown part if `place` is None."""
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Prepare for a read of the host of a place of a field's memory, or, with None, of a later read; may raise.
+        """Receive the notification of a host read of part of a field; None means an unknown, later read.
 
         Return True if no other watcher needs to know of the read.
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Prepare for the host's read of the last launch's result. Return True if no other watcher needs to know."""
+        """Receive the notification of a host read of a launch's result. Return True if it needs no other watcher."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
 
 
 class ThreadState:
-    """The state of one thread.
+    """Hold the active tapes, the forward mode and the tracing flag of one thread.
 
     Attributes:
         tapes: The tapes, and backward passes, that see the launches and writes of the thread.
@@ -159,12 +159,12 @@ class ThreadState:
 
     @property
     def is_watched(self) -> bool:
-        """Return True if something must see the launches of the thread, or forbids them."""
+        """Return True if the thread has an active tape or forward mode, or is tracing."""
         return bool(self.tapes) or self.forward is not None or self.tracing
 
 
 class ThreadStates:
-    """The threads of one runtime, each represented by its `ThreadState`, which ends with the thread."""
+    """Hold the states of all threads, and which thread may use the derivatives of each array."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -185,13 +185,13 @@ class ThreadStates:
             return made
 
     def note(self, own: ThreadState) -> bool:
-        """Note a changed state of a thread. Return True if any thread has a watcher or traces."""
+        """Update the set of threads with watchers. Return True if any thread has a watcher or is tracing."""
         with self._lock:
             (self._watched.add if own.is_watched else self._watched.discard)(own)
             return len(self._watched) > 0
 
     def begin(self) -> ThreadState:
-        """Begin to take derivatives in this thread; until `end`, no other thread uses those that it claims."""
+        """Start differentiation in this thread: until `end`, other threads cannot reserve arrays that it reserves."""
         own = self.own
         with self._lock:
             own.depth += 1
@@ -199,7 +199,7 @@ class ThreadStates:
         return own
 
     def end(self, own: ThreadState) -> None:
-        """End what `begin` began."""
+        """End the differentiation that `begin` started, and release the reserved arrays."""
         with self._lock:
             own.depth -= 1
             if own.depth <= 0:
@@ -208,7 +208,7 @@ class ThreadStates:
                 self._busy.discard(own)
 
     def claim(self, array: Array) -> bool:
-        """Claim the derivatives of an array for this thread, which is about to use them.
+        """Reserve the derivatives of an array for this thread. Return False if another thread is using them.
 
         From then on they belong to the thread. Return False if another thread is using them. Wait while another thread
         sets them to 0, which it does only with derivatives that no thread has claimed.
@@ -225,12 +225,12 @@ class ThreadStates:
             return True
 
     def _forget_others(self) -> None:
-        """Forget what threads were clearing that a forked child does not have."""
+        """Clear the set of arrays being zeroed in a forked child, which lacks the threads that zero them."""
         self._clearing.clear()
 
     @contextmanager
     def clearing(self, group: Collection[Array]) -> Iterator[bool]:
-        """Yield True if this thread may set the derivatives of arrays to 0: no other thread claims one meanwhile."""
+        """Reserve arrays while their derivatives are set to 0. Yield False if another thread uses one of them."""
         own = self.own
         with self._lock:
             is_free = not any(self.is_foreign(one) or one in self._clearing for one in group)
@@ -246,12 +246,12 @@ class ThreadStates:
                     self._cleared.notify_all()
 
     def is_foreign(self, array: Array) -> bool:
-        """Return True if the derivatives of an array belong to another thread that is alive."""
+        """Return True if the derivatives of an array are reserved by another thread that is alive."""
         other = array.owner() if array.owner is not None else None
         return other is not None and other is not self.own
 
     def wrote(self, arrays: Iterable[Array], who: str) -> None:
-        """Notify the other threads that this thread is about to write arrays whose derivatives they take.
+        """Notify other threads that this thread is about to write arrays that they differentiate.
 
         Args:
             arrays: The arrays.
@@ -265,7 +265,7 @@ class ThreadStates:
 
 
 class WeakCollection(Generic[T]):
-    """A collection of objects that holds each of them only while it lives; threads may add while others iterate."""
+    """Hold objects by weak references; threads may add objects while others iterate."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakSet[T] = weakref.WeakSet()

@@ -1,4 +1,4 @@
-"""Trace functions of the user under the present settings, and find where they are defined."""
+"""Trace Python functions under the present settings of the runtime, and find their source lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None
 
 
 def frontend_options() -> FrontendOptions:
-    """Return the present settings, as far as they decide what a kernel means."""
+    """Return the settings that influence tracing: default types, debug mode and index checks."""
     from ..compiler.frontend.type_inference import FrontendOptions
 
     settings = RUNTIME.settings
@@ -36,7 +36,7 @@ def frontend_options() -> FrontendOptions:
 
 
 def definition_span(function: Callable[..., Any]) -> Span | None:
-    """Return the `def` line of a function, or None if it has no source."""
+    """Return the source location of the `def` line of a function, or None if it has no source."""
     from ..compiler.frontend.source import read_source
 
     try:

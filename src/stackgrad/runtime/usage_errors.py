@@ -1,4 +1,4 @@
-"""Define the errors of host code: each has the mistake of the runtime's caller as its cause, and a cure.
+"""Define the errors for wrong uses of the library outside of kernels; each has a reason and a cure.
 
 Errors about the text of a kernel are in `compiler/errors.py` and carry a source span. The errors of this module point
 at no kernel, because the Python traceback shows the line. Refused gradients show the line in the message as well.
@@ -15,7 +15,7 @@ from ..compiler.errors import Diagnostic, LocatedError, StackgradError
 
 
 class UsageError(StackgradError):
-    """A misuse of the runtime; the message is the reason, followed by the cure."""
+    """Signal a wrong use of the library outside of kernels; the message has a reason and a cure."""
 
     def __init__(self, reason: str, cure: str = "") -> None:
         self.reason = reason
@@ -24,35 +24,35 @@ class UsageError(StackgradError):
 
 
 class OptionError(UsageError, TypeError):
-    """An option of `init` is unknown, or has a value that it does not take."""
+    """Signal that an option, such as one of `init`, is unknown or has an invalid value."""
 
 
 class FieldError(UsageError, ValueError):
-    """A field is made, read or written with a dtype, shape, rank or value that does not fit."""
+    """Signal that a field is made, read or written with an unfit dtype, shape, rank or value."""
 
 
 class MatrixError(UsageError, ValueError):
-    """A vector or matrix of the host is made, indexed or combined with a shape or value that does not fit."""
+    """Signal that a vector or matrix outside of kernels is used with an unfit shape or value."""
 
 
 class StructError(UsageError, ValueError):
-    """A struct of the host, or its type, has members that do not fit."""
+    """Signal that a struct outside of kernels, or its type, has unfit members."""
 
 
 class GradientError(UsageError, AttributeError):
-    """The gradient of a field is used, and the field has none."""
+    """Signal that a program uses the gradient of a field that has none."""
 
 
 class StaleFieldError(UsageError):
-    """A field is used that was made before the last `init` or `reset`."""
+    """Signal that a program uses a field that was made before the last `init` or `reset`."""
 
 
 class ArgumentError(UsageError, TypeError):
-    """An argument does not fit, for example the argument of a kernel that is given as text."""
+    """Signal that an argument does not fit, for example the argument of a kernel given as IR text."""
 
 
 class ViewError(LocatedError, TypeError, ValueError):
-    """A view has elements that the array does not have, or is made of something that is no array of one axis.
+    """Signal that a view exceeds its array, or that its base is not an array of one axis.
 
     The message shows the caller's line. Programs of the dialect expect a ValueError for the first mistake and a
     TypeError for the second.
@@ -60,11 +60,11 @@ class ViewError(LocatedError, TypeError, ValueError):
 
 
 class MissingPackage(UsageError, ImportError):
-    """A package that a call needs is not installed; programs expect an ImportError."""
+    """Signal that a call needs a package that is not installed; this error is also an ImportError."""
 
 
 def import_optional(module: str, name: str, extra: str) -> Any:
-    """Import and return a module of an optional package.
+    """Import an optional package and return its module. Raise MissingPackage if it is not installed.
 
     Args:
         module: The name of the module.
@@ -81,7 +81,7 @@ def import_optional(module: str, name: str, extra: str) -> Any:
 
 
 class TapeError(UsageError):
-    """A tape, or another mode of differentiation, is entered twice, has an unfit loss, or exceeds its budget.
+    """Signal a wrong use of a tape or forward mode, such as an unfit loss or an exceeded memory budget.
 
     Attributes:
         span: The line of the caller's program, which the message shows like an error about the text of a kernel.
@@ -97,7 +97,7 @@ class TapeError(UsageError):
 
 
 class KernelWarning(UserWarning):
-    """A kernel probably does not do what its author intended."""
+    """Warn that a kernel probably does not do what its author intended."""
 
 
 def close_names(name: str, known: Sequence[str] | Mapping[str, str]) -> str:

@@ -86,18 +86,18 @@ def _torch() -> Any:
 
 @cache
 def _function() -> Any:
-    """Return the subclass of `torch.autograd.Function` that all wrapped kernels share."""
+    """Return the subclass of `torch.autograd.Function` that runs wrapped kernels; it is made once."""
     torch = _torch()
     base: Any = torch.autograd.Function
 
     class KernelFunction(base):
-        """Run a kernel on the memory of tensors; the backward pass runs its gradient on the same memory."""
+        """Run a kernel on the memory of tensors as an autograd function, and its gradient in the backward pass."""
 
         @staticmethod
         def forward(
             ctx: Any, wrapped: WrappedKernel, given: dict[str, Any], names: tuple[str, ...], *tensors: Any
         ) -> Any:
-            """Launch the kernel, and save for the backward pass the tensors that the gradient needs."""
+            """Launch the kernel, and save the tensors that its gradient needs for the backward pass."""
             kept = [tensor.detach().contiguous() for tensor in tensors]
             first = next(iter(kept), None)
             arrays = {**given, **{name: memory_of_tensor(tensor) for name, tensor in zip(names, kept)}}
@@ -111,14 +111,14 @@ def _function() -> Any:
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            """Return the gradients of the inputs of `forward`; the first three inputs are no tensors and have none."""
+            """Return the gradient of each input of `forward`; the first three inputs are not tensors and get None."""
             return (None, None, None, *_gradients(ctx, cotangents))
 
     return KernelFunction
 
 
 def _gradients(ctx: Any, cotangents: tuple[Any, ...]) -> list[Any]:
-    """Return the gradients of the tensors of a call, with None for tensors of integers.
+    """Return the gradient of each tensor of a call, with None for tensors of integers.
 
     Args:
         ctx: The context that `KernelFunction.forward` filled.

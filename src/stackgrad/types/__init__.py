@@ -1,4 +1,4 @@
-"""Define `sg.types`: the types of elements (scalars, vectors, matrices, structs) and the annotations of arrays.
+"""Define `sg.types`: the types of scalars, vectors, matrices and structs, and the annotations of arrays.
 
 Invariant: a public type object carries the frontend's type as `stackgrad_type`. Python's float, int and bool stay in it
 until a kernel is traced or memory is made, because the defaults of `sg.init` decide what they mean.
@@ -33,7 +33,7 @@ Alone, `x: sg.types.ndarray()` takes arrays of any element type and any number o
 
 @documented(_NDARRAY)
 class NdarrayMaker(NdarrayType):
-    """The type of `sg.types.ndarray`, an annotation that can be called or subscripted for a more precise one."""
+    """Represent `sg.types.ndarray`, an annotation of array parameters that a call or subscript can make stricter."""
 
     # An element type is Any: a scalar, vector, matrix or struct type, or Python's int or float. So is the annotation:
     # no type checker knows the form.
@@ -47,7 +47,7 @@ class NdarrayMaker(NdarrayType):
         needs_grad: bool | None = None,
         boundary: str = "unsafe",
     ) -> Any:
-        """Return the annotation of an array argument.
+        """Return an annotation for an array parameter with this element type and number of axes.
 
             def scale(x: sg.types.ndarray(sg.f32, ndim=2)): ...
 
@@ -69,7 +69,7 @@ class NdarrayMaker(NdarrayType):
         return NdarrayType(element, ndim if ndim is not None else field_dim, needs_grad)
 
     def __getitem__(self, given: Any) -> Any:
-        """Return the annotation for `sg.types.NDArray[sg.f32, 2]`."""
+        """Return the annotation that a subscript selects, as in `sg.types.NDArray[sg.f32, 2]`."""
         return self(*given) if isinstance(given, tuple) else self(given)
 
 
@@ -143,7 +143,7 @@ def dataclass(given: type | None = None, /) -> Any:
 
 
 def _evaluated(kind: Any, home: type) -> Any:
-    """Return an annotation, evaluated in its module if it is text, as under `from __future__ import annotations`."""
+    """Return an annotation; if it is a string, evaluate it in the module of the class `home`."""
     if not isinstance(kind, str):
         return kind
     import sys

@@ -41,7 +41,7 @@ first indices, and True if kernels use the memory as it is."""
 
 
 class Array(Exchange):
-    """An array of one scalar type in runtime memory.
+    """Represent an array of one scalar type in memory of the runtime; base class of scalar fields and ndarrays.
 
     `shape` is () for a single number, and unset until `place` gives memory. `needs_grad` and `needs_dual` say that an
     adjoint or a tangent of the same shape exists and has memory; both have the dtype of the array, but the adjoint of
@@ -102,14 +102,14 @@ class Array(Exchange):
 
     @property
     def memory(self) -> np.ndarray:
-        """Return the memory after all launches have ended. Raise the errors of these launches."""
+        """Return the array's memory after all launches have ended. Raise the errors of these launches."""
         if RUNTIME.remote is not None:
             RUNTIME.settle()
         return self.buffer
 
     @property
     def version(self) -> int:
-        """Return a number that no other content had; a new one at each look if others can write the memory."""
+        """Return a number that changes with the contents; it changes at each read if other code can write them."""
         return stamp() if self.words[w.EXPORTED] else self.words[w.VERSION]
 
     @version.setter
@@ -118,7 +118,7 @@ class Array(Exchange):
 
     @property
     def exported(self) -> bool:
-        """Return True if code outside of the runtime's control can write the memory."""
+        """Return True if code outside of the runtime can write the array's memory."""
         return self.words[w.EXPORTED] != 0
 
     @property
@@ -143,7 +143,7 @@ class Array(Exchange):
         self.describe()
 
     def describe(self) -> None:
-        """Write into `words` where the memory of the array is and what it holds."""
+        """Store the address, shape and type of the array's memory in `words`, which machine code reads."""
         words, memory = self.words, self.buffer
         if not self.is_placed or memory.ndim > w.AXES:
             return
@@ -157,7 +157,7 @@ class Array(Exchange):
         words[w.KIND] = _KINDS.setdefault(sort, len(_KINDS) + 1)
 
     def place_companions(self) -> None:
-        """Give memory to the companions that were asked for when the array was made."""
+        """Allocate the adjoint and tangent arrays that were requested when the array was made."""
         for kind in self.wanted:
             found = self.companion(kind)
             if not found.is_placed:
@@ -179,7 +179,7 @@ class Array(Exchange):
             raise FieldError(f"{self.label} of shape {shape}, but its primal has {primal.shape}", "give both one shape")
 
     def companion(self, kind: str) -> Array:
-        """Return the adjoint (kind "grad") or tangent ("dual"); if there is none, make it without memory."""
+        """Return the adjoint ("grad") or tangent ("dual") array; if there is none, make one without memory."""
         found: Array | None = self._grad if kind == "grad" else self._dual
         if found is None:
             dtype = adjoint_type(self.dtype) if kind == "grad" else self.dtype
@@ -208,7 +208,7 @@ class Array(Exchange):
                 array._generation = array.words[w.LIVING] = DESTROYED
 
     def check_alive(self) -> None:
-        """Raise StaleFieldError if `init` or `reset` ran since the array was made, FieldError if it has no memory."""
+        """Raise StaleFieldError after an `init` or `reset` since the array was made, or FieldError without memory."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
 
@@ -271,7 +271,7 @@ class Array(Exchange):
         return self.buffer.item(place) if RUNTIME.remote is None else RUNTIME.remote.item(self.buffer, place)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an element with a number of a kind that fits. Raise OutOfBounds or FieldError otherwise."""
+        """Overwrite an element with a number. Raise OutOfBounds for a bad index, FieldError for an unfit value."""
         if self._generation != RUNTIME.generation:
             raise self._unusable()
         place, element = place_of(self, index), self.element(value)
@@ -281,14 +281,14 @@ class Array(Exchange):
         self.words[w.VERSION] = stamp()
 
     def put(self, place: Any, value: Any) -> None:
-        """Overwrite part of the memory, in order after all launches, without telling tapes."""
+        """Overwrite part of the memory after all earlier launches, without notifying tapes."""
         if RUNTIME.remote is None:
             self.buffer[place] = value
         else:
             RUNTIME.remote.assign(self.buffer, place, value)
 
     def element(self, value: Any) -> Any:
-        """Return a value as one element. Raise FieldError for a real in an integer field and for what does not fit."""
+        """Return a number converted to the array's type. Raise FieldError if this loses a fraction or does not fit."""
         given = np.asarray(value)
         if given.ndim:
             raise FieldError(
@@ -316,7 +316,7 @@ class Array(Exchange):
         self.words[w.VERSION] = stamp()
 
     def copy_from(self, other: Array) -> None:
-        """Overwrite the content with that of a field or ndarray of the same shape. To derivatives it is a launch."""
+        """Overwrite the contents with those of an array of the same shape. Derivatives flow through the copy."""
         if not isinstance(other, Array):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")
         other.check_alive()
@@ -324,17 +324,17 @@ class Array(Exchange):
             self.from_numpy(other.values())
 
     def values(self) -> np.ndarray:
-        """Return the contents as an array of the host, to be read only; it is a copy if the memory is a device's."""
+        """Return the contents, which the caller must not change; they are a copy if the memory is on a device."""
         self.check_alive()
         return self.buffer if RUNTIME.remote is None else RUNTIME.remote.fetch(self.buffer)
 
     def shared(self) -> np.ndarray:
-        """Return the memory itself."""
+        """Return the array's own memory, not a copy, after all launches have ended."""
         self.check_alive()
         return self.memory
 
     def in_place(self) -> np.ndarray:
-        """Return the memory itself, which launches may be writing just now."""
+        """Return the array's own memory without waiting for launches, which may still be writing it."""
         self.check_alive()
         return self.buffer
 
@@ -345,13 +345,13 @@ class Array(Exchange):
     # -- writes ---------------------------------------------------------------------------------------------
 
     def write(self, place: Any, value: Any) -> None:
-        """Overwrite part of the memory with values of its type."""
+        """Overwrite part of the memory with values of the array's type, and notify tapes."""
         self.begin_write(place)
         self.put(place, value)
         self.words[w.VERSION] = stamp()
 
     def begin_write(self, place: Any = ...) -> None:
-        """Prepare for a write by the host: check that the field is alive, and tell tapes, which may save the content.
+        """Check that the array is alive, and notify tapes that the host is about to write it.
 
         `place` is what is replaced, as an index of the memory; None for nothing yet.
         """
@@ -364,7 +364,7 @@ class Array(Exchange):
                 RUNTIME.threads.wrote((self,), "the host")
 
     def begin_read(self, place: Any = ...) -> None:
-        """Prepare for a read by the host while derivatives are taken; see `Exchange`. `place` is as for writes."""
+        """Notify tapes and forward mode that the host is about to read the array. `place` is as in `begin_write`."""
         own = RUNTIME.threads.own
         if not own.tracing and not self.is_grad:
             for seen in (*reversed(own.tapes), own.forward):
@@ -372,13 +372,13 @@ class Array(Exchange):
                     break
 
     def mark_exported(self) -> None:
-        """Record that others can write the memory on the device from now on, in order with launches."""
+        """Record that from now on other code can write the memory on the device, in order with launches."""
         self.begin_write(None)
         self.words[w.VERSION] = stamp()
         self.words[w.EXPORTED] = 1
 
     def export(self) -> None:
-        """Record that other code can write the memory from now on, so that known contents may no longer hold."""
+        """Record that from now on other code can write the memory, so that its contents are no longer known."""
         self.mark_exported()
         if RUNTIME.remote is not None:
             RUNTIME.remote.share(self.buffer)
@@ -388,7 +388,7 @@ class Array(Exchange):
 def remade(
     kind: type[Array], name: str | None, layout: Any, dtype: Scalar, content: np.ndarray, offset: tuple[int, ...] = ()
 ) -> Array:
-    """Return an array with this content in the present runtime, without gradients; unpickling calls this."""
+    """Return a new array with the given contents, without gradients; unpickling calls this function."""
     RUNTIME.ensure()
     made = kind(dtype, content.shape, name)
     made.layout, made.offset = layout, offset

@@ -1,4 +1,4 @@
-"""Convert what users give to what fields hold: shapes, and arrays of NumPy, torch and JAX.
+"""Convert shapes, and arrays of NumPy, torch and JAX, as given by users, for use in fields.
 
 Invariant: a conversion loses no fraction and no integer; it raises FieldError instead.
 """
@@ -17,7 +17,7 @@ from ...runtime.usage_errors import FieldError
 
 
 def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """Return a shape as a tuple. Raise FieldError if it is no shape."""
+    """Return a shape as a tuple. Raise FieldError if an extent is no integer or not valid."""
     try:
         given: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
         extents = tuple(map(operator.index, given))
@@ -29,7 +29,7 @@ def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def zeros(shape: tuple[int, ...], dtype: Scalar) -> np.ndarray:
-    """Return new memory filled with zeros.
+    """Return a new array of zeros in host memory, or in device memory if the backend uses it.
 
     Raises:
         FieldError: The host has not enough memory. The message names the size.
@@ -71,7 +71,7 @@ def convert(given: np.ndarray, dtype: Scalar, label: str) -> np.ndarray:
 
 
 def as_numpy(given: Any) -> np.ndarray:
-    """Return an array of NumPy, torch or JAX, a field, or nested sequences, as a NumPy array that is only read."""
+    """Return an array of NumPy, torch or JAX, a field, or nested sequences, as a NumPy array to be read only."""
     # A torch tensor may lie on another device, or carry a gradient; NumPy accepts neither.
     if hasattr(given, "detach") and hasattr(given, "cpu"):
         given = given.detach().cpu()

@@ -1,4 +1,4 @@
-"""Copy one array to another: by a launch if a tape, forward mode or a capture watches, else by the host.
+"""Copy one array to another: by a kernel if a tape, forward mode or capture is active, else by the host.
 
 Invariant: such a launch does what the copy by the host does, to the last bit.
 """
@@ -18,7 +18,7 @@ AxisMap = tuple[int | None, ...]
 
 
 def copy_if_watched(target: Array, source: Array, axes: AxisMap) -> bool:
-    """Copy an array by a launch, if a tape, forward mode or a capture sees launches of this thread.
+    """Copy an array by launching a kernel if a tape, forward mode or capture is active. Return True if so.
 
     Args:
         target: The array to overwrite.
@@ -42,7 +42,7 @@ def copy_if_watched(target: Array, source: Array, axes: AxisMap) -> bool:
 
 
 def matched_axes(target: Any, source: Any) -> AxisMap | None:
-    """Return how the axes of two fields of vectors or matrices match, or None if they do not.
+    """Return the axis of the target for each axis of the source in memory, or None if the shapes differ.
 
     A vector matches a matrix of one column.
     """
@@ -60,7 +60,7 @@ def matched_axes(target: Any, source: Any) -> AxisMap | None:
 
 
 def _in_memory(one: Any) -> list[int]:
-    """Return where each axis of the field, and then of its elements, is in memory."""
+    """Return the position in memory of each axis of a field, followed by those of the elements' axes."""
     inner, outer = len(one.element_shape), len(one.shape)
     if one.element_first:
         return [*range(inner, inner + outer), *range(inner)]

@@ -1,4 +1,4 @@
-"""Define elements of matrix and struct fields for the host: values tied to the place they came from.
+"""Define host objects for elements of matrix and struct fields; writing such an object writes the field.
 
 Invariant: an element shows what the field holds now, and writing it writes the field, under the rules of field writes.
 """
@@ -26,7 +26,7 @@ _ENTRIES: Any = Matrix.__dict__["data"]
 
 
 class TiedEntries:
-    """The entries of an element in the memory of an array.
+    """Represent the entries of a vector or matrix element as part of the memory of its field.
 
     Attributes:
         storage: The array.
@@ -39,7 +39,7 @@ class TiedEntries:
 
     @property
     def data(self) -> np.ndarray:
-        """Return the entries, to be read only; tapes and forward mode are notified of the read."""
+        """Return the element's entries, to be read only, after notifying tapes and forward mode of the read."""
         if RUNTIME.words[WATCHED]:
             self.storage.begin_read(self.place)
         return self._form
@@ -60,7 +60,7 @@ class TiedEntries:
         self._form[place] = value
 
     def _in_storage(self, inner: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return where entries of the element are in the memory of the array, where its axes come first or last."""
+        """Return the index in the array's memory for an index of entries within the element."""
         axes = [k for k, part in enumerate(self.place) if isinstance(part, slice)]
         if inner == (...,):
             return self.place
@@ -70,7 +70,7 @@ class TiedEntries:
 
 
 def _entries(place: Any) -> list[tuple[Any, ...]]:
-    """Return the places that an index means: one, or several where entries are chosen by a list."""
+    """Return a list of the single indices that an index means; it has several items if the index is a list."""
     parts = place if isinstance(place, tuple) else (place,)
     if len(parts) == 1 and isinstance(parts[0], (list, np.ndarray)):
         return [(int(k),) for k in parts[0]]
@@ -78,13 +78,13 @@ def _entries(place: Any) -> list[tuple[Any, ...]]:
 
 
 class RemoteEntries(TiedEntries):
-    """The entries of an element in the memory of a device; they are copied whenever they are read."""
+    """Represent the entries of an element in device memory; each read copies them to the host."""
 
     __slots__ = ()
 
     @property
     def data(self) -> np.ndarray:
-        """Return the entries as they are now; tapes and forward mode are notified of the read."""
+        """Return a copy of the present entries, after notifying tapes and forward mode of the read."""
         if RUNTIME.words[WATCHED]:
             self.storage.begin_read(self.place)
         return self._fetched()
@@ -104,31 +104,31 @@ class RemoteEntries(TiedEntries):
 
 
 class VectorElement(TiedEntries, Vector):  # type: ignore[override]
-    """An element of a field of vectors."""
+    """Represent an element of a field of vectors; a write to it writes the field."""
 
     __slots__ = ("storage", "place")
 
 
 class MatrixElement(TiedEntries, Matrix):  # type: ignore[override]
-    """An element of a field of matrices."""
+    """Represent an element of a field of matrices; a write to it writes the field."""
 
     __slots__ = ("storage", "place")
 
 
 class RemoteVectorElement(RemoteEntries, Vector):  # type: ignore[override]
-    """An element of a field of vectors on a device."""
+    """Represent an element of a field of vectors whose memory is on a device."""
 
     __slots__ = ("storage", "place")
 
 
 class RemoteMatrixElement(RemoteEntries, Matrix):  # type: ignore[override]
-    """An element of a field of matrices on a device."""
+    """Represent an element of a field of matrices whose memory is on a device."""
 
     __slots__ = ("storage", "place")
 
 
 def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
-    """Return the vector or matrix at a place of an array; its entries are those of the array."""
+    """Return the vector or matrix at an index of an array; a write to its entries writes the array."""
     data = storage.buffer[place]
     kinds = (VectorElement, MatrixElement) if RUNTIME.remote is None else (RemoteVectorElement, RemoteMatrixElement)
     made: Matrix = object.__new__(kinds[data.ndim - 1])
@@ -141,13 +141,13 @@ def element_of(storage: Array, place: tuple[Any, ...]) -> Matrix:
 
 
 class StructElement(Struct):
-    """An element of a field of structs."""
+    """Represent an element of a field of structs; a write to its members writes the field."""
 
     __slots__ = ("_field", "_place")
 
     @classmethod
     def at(cls, field: StructField, place: tuple[int, ...]) -> StructElement:
-        """Return the element of a field at a place."""
+        """Return the element of a struct field at an index."""
         made: StructElement = object.__new__(cls)
         object.__setattr__(made, "type", field.type)
         object.__setattr__(made, "_field", field)
@@ -156,7 +156,7 @@ class StructElement(Struct):
 
     @property
     def members(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Return the present values of the members by name."""
+        """Return the present values of the struct's members by name."""
         return {name: member[self._place] for name, member in self._field.members.items()}
 
     def __getattr__(self, name: str) -> Any:

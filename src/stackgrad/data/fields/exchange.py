@@ -20,7 +20,7 @@ _CPU = 1
 
 
 class Exchange:
-    """The base of all that can be exchanged; subclasses define `values()`, `shared()`, `from_numpy` and `export`."""
+    """Define the exchange of data with NumPy, torch, JAX and DLPack for fields and ndarrays."""
 
     __slots__ = ()
 
@@ -29,23 +29,23 @@ class Exchange:
     # dtype.
 
     def values(self) -> np.ndarray:
-        """Return the contents as an array of the host, to be read only; it is a copy if the memory is a device's."""
+        """Return the contents, which the caller must not change; they are a copy if the memory is on a device."""
         raise NotImplementedError
 
     def shared(self) -> np.ndarray:
-        """Return the memory itself."""
+        """Return the array's own memory, not a copy."""
         raise NotImplementedError
 
     def from_numpy(self, array: Any) -> None:
-        """Overwrite the content with that of an array of the same shape."""
+        """Overwrite the contents with those of an array of the same shape."""
         raise NotImplementedError
 
     def export(self) -> None:
-        """Record that other code can write the memory from now on."""
+        """Record that from now on other code can write the memory."""
         raise NotImplementedError
 
     def begin_read(self, place: Any = ...) -> None:
-        """Prepare for a read by the host while derivatives are taken, because a derivative may end there.
+        """Notify tapes and forward mode that the host is about to read, because a derivative may end there.
 
         Args:
             place: The index that is read; None for memory that is shared, and may be read later.
@@ -53,7 +53,7 @@ class Exchange:
         raise NotImplementedError
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> np.ndarray:
-        """Return the contents as an array with the shape of the field, followed by the shape of its elements.
+        """Return the contents as a NumPy array whose shape is that of the field, followed by that of its elements.
 
         Args:
             dtype: The dtype of the array; None for that of the field. Another dtype cannot share memory.
@@ -77,7 +77,7 @@ class Exchange:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Return the memory for other libraries on the GPU, in order with their work on the stream that it names.
+        """Return the description of the GPU memory by which other libraries share it, with a stream for ordering.
 
         Others can write the memory from now on. Raises AttributeError where arrays are not on a GPU.
         """
@@ -92,11 +92,11 @@ class Exchange:
         return made
 
     def in_place(self) -> np.ndarray:
-        """Return the memory itself, which launches may be writing just now."""
+        """Return the array's own memory without waiting for launches, which may still be writing it."""
         raise NotImplementedError
 
     def mark_exported(self) -> None:
-        """Record that others can write the memory on the device from now on, in order with launches."""
+        """Record that from now on other code can write the memory on the device, in order with launches."""
         raise NotImplementedError
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
@@ -121,18 +121,18 @@ class Exchange:
         return made if on_cpu else made.to(device)
 
     def from_torch(self, tensor: Any) -> None:
-        """Overwrite the content with that of a torch tensor of any device. Raise FieldError if it does not fit."""
+        """Overwrite the contents with those of a torch tensor on any device. Raise FieldError if it does not fit."""
         self.from_numpy(tensor)
 
     def to_jax(self) -> Any:
-        """Return the contents as a JAX array; it is a copy, because JAX arrays never change.
+        """Return the contents as a JAX array, which is always a copy because JAX arrays are immutable.
 
         JAX decides whether 64-bit types stay. Raises MissingPackage if JAX is not installed.
         """
         return import_optional("jax.numpy", "JAX", "jax").asarray(self.to_numpy())
 
     def from_jax(self, array: Any) -> None:
-        """Overwrite the content with that of a JAX array. Raise FieldError if it does not fit."""
+        """Overwrite the contents with those of a JAX array. Raise FieldError if it does not fit."""
         self.from_numpy(array)
 
     def to_dlpack(self) -> Any:
@@ -174,7 +174,7 @@ def shared_memory(given: Any) -> np.ndarray:
 
 
 def _imported(given: Any) -> np.ndarray:
-    """Return an array of another package as a NumPy array over its memory. Raise FieldError if there is none."""
+    """Return a NumPy array that shares the memory of another package's array. Raise FieldError if it has none."""
     if isinstance(given, np.ndarray):
         return given
     device = getattr(given, "__dlpack_device__", lambda: (_CPU, 0))()

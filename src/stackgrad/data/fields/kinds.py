@@ -1,4 +1,4 @@
-"""Define the classes to ask `isinstance` for: fields, ndarrays and tensors.
+"""Define the base classes of fields, ndarrays and tensors, for `isinstance` and annotations.
 
 A field is captured by the kernels that use it. An ndarray is an argument, whose shape may differ from call to call.
 """
@@ -13,7 +13,7 @@ ShapeLike = int | Sequence[int]
 
 
 class Layout(enum.IntEnum):
-    """The order in memory of elements with several numbers.
+    """List the orders in which entries of vector or matrix elements can be stored: per element, or per entry.
 
     With AOS the numbers of an element lie together; with SOA, one number of all elements.
     """
@@ -23,7 +23,7 @@ class Layout(enum.IntEnum):
 
 
 class Backend(enum.IntEnum):
-    """The kind of array that `sg.tensor` makes."""
+    """List the kinds of array that `sg.tensor` can make: field or ndarray."""
 
     FIELD = 0
     NDARRAY = 1
@@ -56,7 +56,7 @@ class TensorOptions(TypedDict, total=False):
 
 
 class Tensor:
-    """The base of fields and ndarrays; as an annotation, it accepts an argument of either kind."""
+    """Define the interface that fields and ndarrays share; as an annotation, it accepts either as an argument."""
 
     __slots__ = ()
     stackgrad_annotation: ClassVar[str] = "tensor"
@@ -75,11 +75,11 @@ class Tensor:
 
         @property
         def needs_grad(self) -> bool:
-            """Return True if an adjoint exists and has memory."""
+            """Return True if the array has an adjoint with memory."""
 
         @property
         def needs_dual(self) -> bool:
-            """Return True if a tangent exists and has memory."""
+            """Return True if the array has a tangent with memory."""
 
         @property
         def name(self) -> str | None:
@@ -87,19 +87,19 @@ class Tensor:
 
         @property
         def label(self) -> str:
-            """Return the name for messages."""
+            """Return the name of the array for messages."""
 
         @property
         def is_placed(self) -> bool:
-            """Return True if there is memory."""
+            """Return True if the array has memory."""
 
         @property
         def grad(self) -> Tensor:
-            """Return the adjoint."""
+            """Return the adjoint of the array."""
 
         @property
         def dual(self) -> Tensor:
-            """Return the tangent."""
+            """Return the tangent of the array."""
 
         def __len__(self) -> int: ...
         def __iter__(self) -> Iterator[Any]: ...  # Only in kernels: the loop indices.
@@ -109,36 +109,36 @@ class Tensor:
             """Overwrite every element with one value."""
 
         def copy_from(self, other: Any, /) -> None:
-            """Overwrite the content with that of a field or ndarray of the same shape."""
+            """Overwrite the contents with those of a field or ndarray of the same shape."""
 
         def to_numpy(self, dtype: Any = None) -> Any:
-            """Return the contents as a NumPy array, or a dict of them for structs."""
+            """Return the contents as a NumPy array, or as a dict of them for structs."""
 
         def from_numpy(self, content: Any, /) -> None:
-            """Overwrite the content with that of an array of the same shape."""
+            """Overwrite the contents with those of an array of the same shape."""
 
         def to_torch(self, device: Any = None) -> Any:
-            """Return the contents as a torch tensor, or a dict of them for structs."""
+            """Return the contents as a torch tensor, or as a dict of them for structs."""
 
         def from_torch(self, content: Any, /) -> None:
-            """Overwrite the content with that of a torch tensor of the same shape."""
+            """Overwrite the contents with those of a torch tensor of the same shape."""
 
         def to_jax(self) -> Any:
-            """Return the contents as a JAX array, or a dict of them for structs."""
+            """Return the contents as a JAX array, or as a dict of them for structs."""
 
         def from_jax(self, content: Any, /) -> None:
-            """Overwrite the content with that of a JAX array of the same shape."""
+            """Overwrite the contents with those of a JAX array of the same shape."""
 
     def has_grad(self) -> bool:
-        """Return True if an adjoint exists and has memory."""
+        """Return True if the array has an adjoint with memory."""
         return bool(self.needs_grad)
 
     def has_dual(self) -> bool:
-        """Return True if a tangent exists and has memory."""
+        """Return True if the array has a tangent with memory."""
         return bool(self.needs_dual)
 
     def _unwrap(self) -> Any:
-        """Return the object itself, because nothing is wrapped."""
+        """Return the object itself; this method exists for compatibility with wrapped tensors."""
         return self
 
     def __bool__(self) -> bool:
@@ -146,7 +146,7 @@ class Tensor:
 
 
 class Field(Tensor):
-    """The base class of fields: scalar, vector, matrix and struct."""
+    """Define the base class of scalar, vector, matrix and struct fields."""
 
     __slots__ = ()
     stackgrad_annotation = "field"
@@ -155,15 +155,15 @@ class Field(Tensor):
 
         @property
         def grad(self) -> Field:
-            """Return the adjoint."""
+            """Return the adjoint of the field."""
 
         @property
         def dual(self) -> Field:
-            """Return the tangent."""
+            """Return the tangent of the field."""
 
 
 class Ndarray(Tensor):
-    """The base class of ndarrays: scalar, vector and matrix."""
+    """Define the base class of scalar, vector and matrix ndarrays."""
 
     __slots__ = ()
     stackgrad_annotation = "ndarray"
@@ -172,15 +172,15 @@ class Ndarray(Tensor):
 
         @property
         def grad(self) -> Ndarray:
-            """Return the adjoint."""
+            """Return the adjoint of the ndarray."""
 
         @property
         def dual(self) -> Ndarray:
-            """Return the tangent."""
+            """Return the tangent of the ndarray."""
 
 
 def wrap(tensor: object) -> Tensor:
-    """Return the field or ndarray itself. Raise TypeError for anything else."""
+    """Return a field or ndarray unchanged. Raise TypeError for any other object."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{type(tensor).__name__} is neither a field nor an ndarray")
     return tensor

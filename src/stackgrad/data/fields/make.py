@@ -81,7 +81,7 @@ def field(  # Users see the overloads.
     order: str | None = None,
     layout: Layout | Sequence[int] | None = None,
 ) -> Any:
-    """Return a new field of zeros.
+    """Return a new field filled with zeros.
 
         x = sg.field(sg.f32, shape=(64, 64), needs_grad=True)
 
@@ -139,7 +139,7 @@ def matrix_field(
 
 
 def _matrix(kind: MatrixType, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> MatrixField:
-    """Return a field of vectors or matrices without memory."""
+    """Return a new field of vectors or matrices whose memory is not allocated yet."""
     storage = new_array(ScalarField, kind.dtype, needs_grad, needs_dual, name)
     return MatrixField(kind, storage, layout == Layout.SOA)
 
@@ -154,7 +154,7 @@ def struct_field(
     offset: ShapeLike | None = None,
     layout: Layout = Layout.AOS,
 ) -> StructField:
-    """Return a new field of structs, which has one field for each member; members that are no reals have no gradient.
+    """Return a new field of structs, stored as one field per member; only members of real type have gradients.
 
     The arguments, and the errors, are those of `field`.
     """
@@ -164,7 +164,7 @@ def struct_field(
 
 
 def _struct(kind: StructType, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> StructField:
-    """Return a field of structs without memory."""
+    """Return a new field of structs whose memory is not allocated yet."""
     if not kind.members:
         raise FieldError("a struct without members has no field", "give it a member")
     members = {n: _member(k, layout, needs_grad, needs_dual, f"{name}.{n}" if name else None) for n, k in kind.members}
@@ -172,7 +172,7 @@ def _struct(kind: StructType, layout: Layout, needs_grad: bool, needs_dual: bool
 
 
 def _member(kind: Any, layout: Layout, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
-    """Return the field of a member without memory; a member that is no real has no companions."""
+    """Return a new field for one struct member, without memory; only members of real type get gradients."""
     if isinstance(kind, StructType):
         return _struct(kind, layout, needs_grad, needs_dual, name)
     scalar = scalar_type(kind.dtype if isinstance(kind, MatrixType) else kind)
@@ -183,7 +183,7 @@ def _member(kind: Any, layout: Layout, needs_grad: bool, needs_dual: bool, name:
 
 
 def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: bool, name: str | None) -> Any:
-    """Return an array without memory, which knows which companions to place with it.
+    """Return a new array without memory, and record if an adjoint or a tangent is to be allocated with it.
 
     Args:
         maker: The class of the array.
@@ -206,7 +206,7 @@ def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: b
 
 
 def place_now(made: Any, shape: ShapeLike | None, offset: ShapeLike | None = None) -> None:
-    """Place a new field if it has a shape; otherwise prepare companions that can be placed by hand."""
+    """Allocate a new field if it has a shape; else make its adjoint and tangent, without memory, if it is real."""
     arrays = made.arrays
     if shape is None and offset is not None:
         raise FieldError("an offset needs a shape", "give it to place: sg.root.dense(axes, shape).place(x, offset=...)")
@@ -224,7 +224,7 @@ def place_now(made: Any, shape: ShapeLike | None, offset: ShapeLike | None = Non
 
 
 def check_nesting(shape: ShapeLike | None, order: str | None, layout: Any) -> tuple[int, ...] | None:
-    """Return the order of nesting that `order` ("ji") or `layout` ((1, 0)) asks for; None for the usual order.
+    """Return the order of axes in memory that `order` ("ji") or `layout` ((1, 0)) sets, or None for the default.
 
     Raises:
         FieldError: There is no shape, or the axes are not named once each.
@@ -241,7 +241,7 @@ def check_nesting(shape: ShapeLike | None, order: str | None, layout: Any) -> tu
 
 
 def _layout(layout: Any) -> Layout:
-    """Return the layout of elements. Raise FieldError if it is none."""
+    """Return a value as a `Layout`. Raise FieldError if it is not one."""
     if layout is None:
         return Layout.AOS
     if isinstance(layout, Layout):
@@ -250,7 +250,7 @@ def _layout(layout: Any) -> Layout:
 
 
 def _one_of(dtype: Any) -> Any:
-    """Return the common type of nested lists of entries' types. Raise FieldError if they differ."""
+    """Return the scalar type that all entries in nested lists of types share. Raise FieldError if they differ."""
     if not isinstance(dtype, (list, tuple)):
         return dtype
     flat = [d for row in dtype for d in (row if isinstance(row, (list, tuple)) else [row])]

@@ -1,4 +1,4 @@
-"""Define fields and ndarrays whose elements are vectors or matrices, over one scalar array.
+"""Define fields and ndarrays of vectors or matrices, each stored in one scalar array.
 
 Invariant: `storage` has the axes of the field and those of the element, the element's last (AOS) or first (SOA). Only
 `storage` has memory, versions and gradients; the `grad` of the field is a view of `storage.grad`.
@@ -28,7 +28,7 @@ from .scalar import describe
 
 
 class MatrixArray(Exchange):
-    """The common base of matrix fields and matrix ndarrays.
+    """Define the common base class of fields and ndarrays of vectors or matrices.
 
     Attributes:
         element: The type of the elements.
@@ -57,7 +57,7 @@ class MatrixArray(Exchange):
 
     @property
     def offset(self) -> tuple[int, ...]:
-        """Return the first index of each axis; () where indices begin at 0."""
+        """Return the first index along each axis, or () if indices begin at 0."""
         return self.storage.offset
 
     @property
@@ -67,7 +67,7 @@ class MatrixArray(Exchange):
 
     @property
     def dtype(self) -> Scalar:
-        """Return the type of the entries of the elements."""
+        """Return the scalar type of the elements' entries."""
         return self.element.dtype
 
     @property
@@ -87,17 +87,17 @@ class MatrixArray(Exchange):
 
     @property
     def layout(self) -> Layout:
-        """Return AOS if the entries of an element lie together, SOA if each entry of all elements does."""
+        """Return AOS if each element's entries are adjacent in memory, or SOA if each entry has its own block."""
         return Layout.SOA if self.element_first else Layout.AOS
 
     @property
     def needs_grad(self) -> bool:
-        """Return True if an adjoint exists and has memory."""
+        """Return True if the array has an adjoint with memory."""
         return self.storage.needs_grad
 
     @property
     def needs_dual(self) -> bool:
-        """Return True if a tangent exists and has memory."""
+        """Return True if the array has a tangent with memory."""
         return self.storage.needs_dual
 
     @property
@@ -118,7 +118,7 @@ class MatrixArray(Exchange):
         return None if storage is None else type(self)(element, storage, self.element_first)
 
     def companion(self, kind: str) -> Self:
-        """Return the adjoint ("grad") or tangent ("dual"); if there is none, make it without memory."""
+        """Return the adjoint ("grad") or tangent ("dual") array; if there is none, make one without memory."""
         self.storage.companion(kind)
         made: Self = getattr(self, kind)
         return made
@@ -154,11 +154,11 @@ class MatrixArray(Exchange):
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Return the scalar arrays that hold the content."""
+        """Return the scalar arrays that store the contents."""
         return (self.storage,)
 
     def allocate(self, shape: tuple[int, ...]) -> None:
-        """Give the field a shape and memory, once. Raise FieldError if it has memory already."""
+        """Allocate memory for a shape. Raise FieldError if the field has memory already."""
         own = self.element.shape
         self.storage.allocate((*own, *shape) if self.element_first else (*shape, *own))
 
@@ -167,27 +167,27 @@ class MatrixArray(Exchange):
         self.storage.check_alive()
 
     def export(self) -> None:
-        """Record that other code can write the memory from now on."""
+        """Record that from now on other code can write the memory."""
         self.storage.export()
 
     def begin_read(self, place: Any = ...) -> None:
-        """Prepare for a read by the host; see `Array.begin_read`."""
+        """Notify tapes and forward mode that the host is about to read; see `Array.begin_read`."""
         self.storage.begin_read(place)
 
     def values(self) -> np.ndarray:
-        """Return the contents with the axes of the element last, to be read only; see `Array.values`."""
+        """Return the contents, to be read only, with the elements' axes last; see `Array.values`."""
         return self._in_order(self.storage.values())
 
     def shared(self) -> np.ndarray:
-        """Return the memory itself, with the axes of the element last."""
+        """Return the array's own memory, not a copy, with the elements' axes last."""
         return self._in_order(self.storage.shared())
 
     def in_place(self) -> np.ndarray:
-        """Return the memory itself, with the axes of the element last; launches may be writing it just now."""
+        """Return the array's own memory, with the elements' axes last, without waiting for launches."""
         return self._in_order(self.storage.in_place())
 
     def mark_exported(self) -> None:
-        """Record that others can write the memory on the device from now on, in order with launches."""
+        """Record that from now on other code can write the memory on the device, in order with launches."""
         self.storage.mark_exported()
 
     def _in_order(self, memory: np.ndarray) -> np.ndarray:
@@ -199,13 +199,13 @@ class MatrixArray(Exchange):
     # -- elements -------------------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Matrix:
-        """Return an element, which stays tied to the field: writing its entries writes the field. Raise OutOfBounds."""
+        """Return an element; a write to its entries writes the field. Raise OutOfBounds for a bad index."""
         self.check_alive()
         place = self._place(index)
         return element_of(self.storage, place)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an element with a vector or matrix of its shape. Raise OutOfBounds or FieldError otherwise."""
+        """Overwrite an element with a vector or matrix. Raise OutOfBounds or FieldError if index or value are unfit."""
         self.check_alive()
         place = self._place(index)
         self.storage.write(place, self._element(value))
@@ -223,7 +223,7 @@ class MatrixArray(Exchange):
     # -- whole content --------------------------------------------------------------------------------------
 
     def from_numpy(self, array: Any) -> None:
-        """Overwrite the content with an array that has the field's shape, followed by that of its elements.
+        """Overwrite the contents with an array whose shape is the field's, followed by that of its elements.
 
         The dtype is cast, and errors are raised, as by `Array.from_numpy`.
         """
@@ -245,7 +245,7 @@ class MatrixArray(Exchange):
         self.storage.write(..., element.reshape(spread) if self.element_first else element)
 
     def copy_from(self, other: MatrixArray) -> None:
-        """Overwrite the content with that of a field or ndarray of the same shape and elements.
+        """Overwrite the contents with those of a field or ndarray with the same shape and elements.
 
         To derivatives it is a launch. Fields that do not match raise FieldError.
         """
@@ -263,13 +263,13 @@ class MatrixArray(Exchange):
 
 
 class MatrixField(MatrixArray, Field):
-    """A field of vectors or matrices; `sg.Vector.field`, `sg.Matrix.field` and the types' own `field` make them."""
+    """Represent a field of vectors or matrices, as made by `sg.Vector.field` and `sg.Matrix.field`."""
 
     __slots__ = ()
     maker = "field"
 
     def to_numpy(self, dtype: Any = None, *, keep_dims: bool = False, copy: bool | None = True) -> np.ndarray:
-        """Return the contents: the field's shape, then (n, m) of matrices, or (n,) of vectors and one-column matrices.
+        """Return the contents, with the elements' axes last; one-column matrices lose their second axis.
 
         Args:
             dtype: The dtype of the array; None for that of the field.
@@ -282,20 +282,20 @@ class MatrixField(MatrixArray, Field):
         return found.reshape(*self.shape, self.n, *(1,) * keep_dims)
 
     def get_scalar_field(self, *indices: int) -> NoReturn:
-        """Raise FieldError, because the entries of all elements are one array."""
+        """Raise FieldError, because the entries of a field of vectors or matrices are not separate fields."""
         raise FieldError(f"{self.label} is one array, not one field for each entry", "use x[i][k], or to_numpy()")
 
 
 class MatrixNdarray(MatrixArray, Ndarray):
-    """An ndarray of vectors or matrices; `grad` is None if it was made without needs_grad."""
+    """Represent an ndarray of vectors or matrices; its `grad` is None if it was made without needs_grad."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an element, tied to the ndarray, or the part `x[a:b]` as a view. Raise OutOfBounds or ViewError."""
+        """Return an element, or a view for a slice `x[a:b]`. Raise OutOfBounds or ViewError for a bad index."""
         return slice_view(self, index) if isinstance(index, slice) else MatrixArray.__getitem__(self, index)
 
 
 def remade(kind: type[MatrixArray], element: MatrixType, make: Any, content: Any, element_first: bool) -> MatrixArray:
-    """Return a field or ndarray with this content in the present runtime, without gradients; unpickling calls this."""
+    """Return a new field or ndarray with the given contents, without gradients; unpickling calls this function."""
     return kind(element, make(*content), element_first)

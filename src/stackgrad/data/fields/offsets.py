@@ -1,4 +1,4 @@
-"""Handle offsets: the indices of a field run from `offset` to `offset + shape`.
+"""Implement index offsets of fields: indices run from `offset` to `offset + shape` instead of from 0.
 
 Invariant: a field, its members, its adjoint and its tangent have one offset, which is fixed when the field is placed;
 () means that indices begin at 0. Memory begins at the first element: only indices are shifted.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def checked_offset(offset: Any, rank: int) -> tuple[int, ...]:
-    """Return the offset with one integer for each axis; () if it shifts nothing.
+    """Return an offset as a tuple with one integer for each axis, or () if all are 0.
 
     Raises:
         FieldError: It is not made of integers, or has not one for each axis.
@@ -37,7 +37,7 @@ def checked_offset(offset: Any, rank: int) -> tuple[int, ...]:
 
 
 def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
-    """Shift the indices of arrays, and of their adjoints and tangents.
+    """Set the first index of each axis, the offset, of arrays and of their adjoints and tangents.
 
     Gradients that are given themselves follow their primals, and stay as they are.
     """
@@ -51,12 +51,12 @@ def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
 
 
 def described(shape: tuple[int, ...], offset: tuple[int, ...]) -> str:
-    """Return the shape, and the first indices if they are not 0, for messages."""
+    """Return a text with the shape of an array, and with its first indices if they are not 0."""
     return f"shape is {shape} and whose indices begin at {offset}" if offset else f"shape is {shape}"
 
 
 def place_of(field: Any, index: Any) -> tuple[int, ...]:
-    """Return the indices of one element in memory, checked against the field's shape.
+    """Return the position in memory of the element at an index. Raise OutOfBounds if there is no such element.
 
     Args:
         field: A field or ndarray.
@@ -91,7 +91,7 @@ def place_of(field: Any, index: Any) -> tuple[int, ...]:
 
 
 def _spread(indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return indices given as one list or vector, `x[[i, j]]`, one by one; `x[(None,)]` means no indices."""
+    """Return separate indices for indices given as one list or vector, `x[[i, j]]`; `x[(None,)]` has none."""
     if indices == (None,):
         return ()
     if len(indices) == 1 and (isinstance(indices[0], list) or getattr(indices[0], "is_stackgrad_matrix", False)):

@@ -10,7 +10,7 @@ from .kinds import Field, Ndarray
 
 
 class ScalarField(Array, Field):
-    """A field of scalars; `sg.field` makes them."""
+    """Represent a field of scalars, as made by `sg.field`."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ class ScalarField(Array, Field):
 
 
 class ScalarNdarray(Array, Ndarray):
-    """An ndarray of scalars; `sg.ndarray` makes them. Their `grad` is None if they were made without needs_grad."""
+    """Represent an ndarray of scalars, as made by `sg.ndarray`; its `grad` is None without needs_grad."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ class ScalarNdarray(Array, Ndarray):
         return ()
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an element as a Python number, or the part `x[a:b]` as a view. Raise OutOfBounds or ViewError."""
+        """Return an element as a Python number, or a view for a slice `x[a:b]`. Raise OutOfBounds or ViewError."""
         return slice_view(self, index) if isinstance(index, slice) else Array.__getitem__(self, index)
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class ScalarNdarray(Array, Ndarray):
 
 
 def describe(maker: str, parts: list[str], tensor: Any) -> str:
-    """Return what `repr` shows: how the field or ndarray could be made.
+    """Return the `repr` of a field or ndarray: the call that could make it, with shape and options.
 
     Args:
         maker: The name of the function that makes it.

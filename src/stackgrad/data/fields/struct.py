@@ -1,4 +1,4 @@
-"""Define fields of structs, which have one field for each member, all of one shape.
+"""Define fields of structs, which store one field of the same shape for each member.
 
 Invariant: memory, versions and gradients belong to the members; `grad` holds the adjoints of the members that have one.
 """
@@ -21,7 +21,7 @@ from .scalar import describe
 
 
 class StructField(Field):
-    """A field of structs, whose members are attributes; `sg.Struct.field` and the types' own `field` make them.
+    """Represent a field of structs, whose attributes are the fields of its members; `sg.Struct.field` makes it.
 
     Attributes:
         type: The type of the elements.
@@ -53,7 +53,7 @@ class StructField(Field):
 
     @property
     def offset(self) -> tuple[int, ...]:
-        """Return the first index of each axis; () where indices begin at 0."""
+        """Return the first index along each axis, or () if indices begin at 0."""
         found: tuple[int, ...] = self._first.offset
         return found
 
@@ -83,13 +83,13 @@ class StructField(Field):
 
     @property
     def grad(self) -> StructField:
-        """Return the adjoints of the members that have one. Raise GradientError if none has."""
+        """Return a struct field of the members' adjoints. Raise GradientError if no member has one."""
         self._grad = self._beside("grad", self._grad)
         return self._grad  # type: ignore[return-value]
 
     @property
     def dual(self) -> StructField:
-        """Return the tangents of the members that have one. Raise GradientError if none has."""
+        """Return a struct field of the members' tangents. Raise GradientError if no member has one."""
         self._dual = self._beside("dual", self._dual)
         return self._dual  # type: ignore[return-value]
 
@@ -152,11 +152,11 @@ class StructField(Field):
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Return the scalar arrays that hold the content."""
+        """Return the scalar arrays that store the contents of all members."""
         return tuple(array for member in self.members.values() for array in member.arrays)
 
     def allocate(self, shape: tuple[int, ...]) -> None:
-        """Give all members a shape and memory, once. Raise FieldError if they have memory already."""
+        """Allocate memory for all members. Raise FieldError if they have memory already."""
         for member in self.members.values():
             member.allocate(shape)
 
@@ -167,12 +167,12 @@ class StructField(Field):
     # -- elements and content -------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> StructElement:
-        """Return an element, which stays tied to the field: writing its members writes the field. Raise OutOfBounds."""
+        """Return an element; a write to its members writes the field. Raise OutOfBounds for a bad index."""
         self.check_alive()
         return StructElement.at(self, self._indices(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an element with a struct, a mapping or a sequence of members. Raise OutOfBounds or StructError."""
+        """Overwrite an element with a struct, mapping or sequence of members. Raise OutOfBounds or StructError."""
         self.check_alive()
         place = self._indices(index)
         given = value.members if isinstance(value, Struct) else value
@@ -181,7 +181,7 @@ class StructField(Field):
             self.members[name][place] = member
 
     def _indices(self, index: Any) -> tuple[int, ...]:
-        """Return the checked indices of an element, as its members take them. Raise OutOfBounds."""
+        """Return an index as a tuple of integers for the fields of the members. Raise OutOfBounds for a bad index."""
         place = place_of(self, index)
         return tuple(map(operator.add, place, self.offset)) if self.offset else place
 
@@ -190,7 +190,7 @@ class StructField(Field):
         return {name: member.to_numpy(dtype) for name, member in self.members.items()}
 
     def from_numpy(self, arrays: Mapping[str, Any]) -> None:
-        """Overwrite members with the arrays of a mapping. Raise FieldError for an unknown member."""
+        """Overwrite members with arrays, given by member name. Raise FieldError for an unknown member."""
         for name in arrays:
             self.get_member_field(name)
         for name, array in arrays.items():
@@ -201,7 +201,7 @@ class StructField(Field):
         return {name: member.to_torch(device) for name, member in self.members.items()}
 
     def from_torch(self, tensors: Mapping[str, Any]) -> None:
-        """Overwrite members with the tensors of a mapping. Raise FieldError for an unknown member."""
+        """Overwrite members with tensors, given by member name. Raise FieldError for an unknown member."""
         self.from_numpy(tensors)
 
     def to_jax(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class StructField(Field):
     from_jax = from_numpy
 
     def fill(self, value: Any) -> None:
-        """Overwrite all elements with one struct, or every number with one number."""
+        """Overwrite all elements with one struct, or all entries of all members with one number."""
         if isinstance(value, (Struct, Mapping)):
             for name, member in as_struct(self.type, value).members.items():
                 self.members[name].fill(member)
@@ -220,7 +220,7 @@ class StructField(Field):
                 field.fill(value)
 
     def copy_from(self, other: StructField) -> None:
-        """Overwrite the content with that of a field of the same members. Raise FieldError if they differ."""
+        """Overwrite the contents with those of a field of the same members. Raise FieldError if they differ."""
         if not isinstance(other, StructField) or other.keys != self.keys:
             raise FieldError(f"{self.label} cannot be copied from {other!r}", "give a field with the same members")
         for name, member in self.members.items():

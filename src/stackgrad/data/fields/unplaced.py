@@ -1,4 +1,4 @@
-"""Define what stands for shape and memory of an array that was not placed yet.
+"""Define the placeholder for the shape and the memory of a field that has no memory yet.
 
 Invariant: every use of it is a FieldError that says how to place the array; arrays that are placed pay nothing.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoMemory:
-    """The shape and the memory of an array until it is placed; every use raises a FieldError."""
+    """Represent the missing shape and memory of a field; every use raises a FieldError with advice."""
 
     __slots__ = ("_owner",)
 

@@ -1,4 +1,4 @@
-"""Define values of the host: vectors, matrices and structs outside kernels, with the semantics of Python numbers."""
+"""Define vectors, matrices and structs for use outside of kernels, with the semantics of Python numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the operators, reductions and linear algebra of vectors and matrices, under the same names as in kernels."""
+"""Define operators, reductions and linear algebra of host vectors and matrices, with the same names as in kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ROWS = 4
 
 
 class Algebra:
-    """The operations of a value with `data` and `dtype`."""
+    """Define operators and methods of host vectors and matrices, whose entries are the NumPy array `data`."""
 
     __slots__ = ()
     data: np.ndarray
@@ -225,18 +225,18 @@ class Algebra:
         self._write(..., operators.fit_entries(value, ()))
 
     def copy(self) -> Matrix:
-        """Return a copy with entries of its own."""
+        """Return a copy that does not share memory with the original."""
         return self._like(self.data.copy())
 
     # -- what is made ---------------------------------------------------------------------------------------
 
     @staticmethod
     def _wrap(data: np.ndarray, is_typed: bool) -> Matrix:
-        """Return a value of these entries; `is_typed` tells that their dtype is an element type."""
+        """Return a vector or matrix with these entries; if `is_typed`, their dtype is kept in arithmetic."""
         raise NotImplementedError
 
     def _write(self, place: Any, value: np.ndarray) -> None:
-        """Overwrite entries."""
+        """Overwrite the entries at an index."""
         raise NotImplementedError
 
     def _like(self, data: np.ndarray) -> Matrix:
@@ -253,7 +253,7 @@ class Algebra:
         return self._wrap(*found) if found[0].ndim else found[0].item()
 
     def _square(self, what: str) -> np.ndarray:
-        """Return the entries of a square matrix. Raise MatrixError if the value is none, or too large."""
+        """Return the entries of a square matrix. Raise MatrixError if the value is not square, or is too large."""
         shape = self.data.shape
         if len(shape) != 2 or shape[0] != shape[1]:
             raise MatrixError(f"{what} of shape {shape}", "it takes a square matrix")

@@ -1,4 +1,4 @@
-"""Define the class methods of `sg.Matrix` and `sg.Vector`: constants, fields, ndarrays and tensors of such elements."""
+"""Define class methods of `sg.Matrix` and `sg.Vector` that make constants, fields, ndarrays and tensors."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 
 def factory(module: str, name: str) -> Any:
-    """Return a factory of fields or ndarrays by its name, imported late because its module imports the values."""
+    """Return a function that makes fields or ndarrays, imported by name to avoid a circular import."""
     return getattr(importlib.import_module(f"..{module}", __package__), name)
 
 
 def extent(value: Any, name: str) -> int:
-    """Return an extent of a vector or matrix as an int. Raise MatrixError if it is no integer of 1 or more."""
+    """Return an extent of a vector or matrix as an int. Raise MatrixError if it is not a positive integer."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise MatrixError(f"{name} cannot be {value!r}", "extents are integers of 1 or more")
     return int(value)
 
 
 class MatrixMakers:
-    """The class methods of `sg.Matrix`."""
+    """Define the class methods of `sg.Matrix` that make matrices, fields and ndarrays."""
 
     __slots__ = ()
     stackgrad_constructor: ClassVar[str] = "Matrix"
 
     @classmethod
     def zero(cls, dt: DType | None, n: int, m: int | None = None) -> Matrix:
-        """Return n rows and m columns of 0 in the type `dt`; a vector without m."""
+        """Return an n x m matrix of zeros with entries of type `dt`, or a vector if m is None."""
         return cls._made(np.full(_shape(n, m), 0).tolist(), dt)
 
     @classmethod
     def one(cls, dt: DType | None, n: int, m: int | None = None) -> Matrix:
-        """Return n rows and m columns of 1 in the type `dt`; a vector without m."""
+        """Return an n x m matrix of ones with entries of type `dt`, or a vector if m is None."""
         return cls._made(np.full(_shape(n, m), 1).tolist(), dt)
 
     @classmethod
@@ -67,7 +67,7 @@ class MatrixMakers:
 
     @classmethod
     def rows(cls, rows: Sequence[Any]) -> Matrix:
-        """Return the matrix of these rows: vectors or sequences of one length. Raise MatrixError otherwise."""
+        """Return the matrix with these rows. Raise MatrixError if their lengths differ."""
         made = cls._made(rows, None)
         if made.ndim != 2:
             raise MatrixError(f"a matrix of shape {made.shape}", "give vectors of one length")
@@ -75,12 +75,12 @@ class MatrixMakers:
 
     @classmethod
     def cols(cls, cols: Sequence[Any]) -> Matrix:
-        """Return the matrix of these columns: vectors or sequences of one length. Raise MatrixError otherwise."""
+        """Return the matrix with these columns. Raise MatrixError if their lengths differ."""
         return cls.rows(cols).transpose()
 
     @staticmethod
     def _made(entries: Any, dtype: Any) -> Matrix:
-        """Return a value of these entries, in a type if one is given."""
+        """Return a vector or matrix with these entries, converted to `dtype` if it is not None."""
         raise NotImplementedError
 
     @classmethod
@@ -109,13 +109,13 @@ class MatrixMakers:
     def tensor(
         cls, n: int, m: int, dtype: DType, shape: Shape, **options: Unpack[TensorOptions]
     ) -> MatrixField | MatrixNdarray:
-        """Return a new ndarray or, with backend=sg.Backend.FIELD, field of n x m matrices; options as `sg.tensor`."""
+        """Return a new ndarray of n x m matrices, or a field with backend=sg.Backend.FIELD; options as `sg.tensor`."""
         made: MatrixField | MatrixNdarray = factory("ndarrays", "matrix_tensor")(_shape(n, m), dtype, shape, **options)
         return made
 
 
 class VectorMakers(MatrixMakers):
-    """The class methods of `sg.Vector`, which take one extent."""
+    """Define the class methods of `sg.Vector`, which take one extent instead of two."""
 
     __slots__ = ()
     stackgrad_constructor: ClassVar[str] = "Vector"
@@ -147,7 +147,7 @@ class VectorMakers(MatrixMakers):
     def tensor(  # type: ignore[override]
         cls, n: int, dtype: DType, shape: Shape, **options: Unpack[TensorOptions]
     ) -> MatrixField | MatrixNdarray:
-        """Return a new ndarray or, with backend=sg.Backend.FIELD, field of vectors; options as `sg.tensor`."""
+        """Return a new ndarray of vectors, or a field with backend=sg.Backend.FIELD; options as `sg.tensor`."""
         return cast("MatrixField", factory("ndarrays", "matrix_tensor")(_shape(n, None), dtype, shape, **options))
 
 

@@ -1,4 +1,4 @@
-"""Define matrices of numbers outside kernels: the values of `sg.Matrix([[...]])` and the elements of matrix fields.
+"""Define vectors and matrices of numbers for use outside of kernels, such as elements of matrix fields.
 
 Invariant: `data` is a NumPy array of one axis (a vector) or two. `dtype` is the element type if one was given; it is
 None for plain numbers, which take a type where they are used, as Python's do.
@@ -25,7 +25,7 @@ Number = int | float | bool
 
 
 class Matrix(Algebra, MatrixMakers):
-    """A vector or matrix of numbers; operators work element by element, and `@` is the product.
+    """Represent a vector or matrix of numbers; `*` multiplies element by element, and `@` is the matrix product.
 
         a = sg.Matrix([[1, 2], [3, 4]], sg.f32)
         a @ sg.Vector([1, 0])
@@ -57,12 +57,12 @@ class Matrix(Algebra, MatrixMakers):
 
     @staticmethod
     def _wrap(data: np.ndarray, is_typed: bool) -> Matrix:
-        """Return a value of these entries."""
+        """Return a vector or matrix with these entries."""
         return wrap(data, is_typed)
 
     @staticmethod
     def _made(entries: Any, dtype: Any) -> Matrix:
-        """Return a value of these entries, in a type if one is given."""
+        """Return a vector or matrix with these entries, converted to `dtype` if it is not None."""
         data, own = typed(*entries_of(entries), dtype)
         return wrap(data, own is not None)
 
@@ -74,7 +74,7 @@ class Matrix(Algebra, MatrixMakers):
 
     @property
     def _form(self) -> np.ndarray:
-        """Return the entries for code that needs only their shape; elements of fields report no read then."""
+        """Return the entries without notifying tapes, for code that needs only their shape or type."""
         return self.data
 
     @property
@@ -173,7 +173,7 @@ class Matrix(Algebra, MatrixMakers):
             self._write((list(places),), operators.fit_entries(value, (len(places),)))
 
     def _write(self, place: Any, value: np.ndarray) -> None:
-        """Overwrite entries; untyped integers become reals where reals are written."""
+        """Overwrite the entries at an index; integer entries without a type become reals if reals are stored."""
         if self.dtype is None and value.dtype.kind == "f" and self.data.dtype.kind != "f":
             self._set(self.data.astype(np.float64), None)
         self.data[place] = value
@@ -198,7 +198,7 @@ def _place(index: Any, extent: int, shape: tuple[int, ...]) -> int | slice:
 
 
 class Vector(VectorMakers, Matrix):
-    """A vector of numbers; see `Matrix`.
+    """Represent a vector of numbers; see `Matrix`.
 
         v = sg.Vector([1.0, 2.0, 3.0], sg.f32)
 
@@ -224,14 +224,14 @@ class Vector(VectorMakers, Matrix):
 
 
 def wrap(data: Any, is_typed: bool) -> Matrix:
-    """Return a value of these entries: a Vector if they have one axis."""
+    """Return a Vector with these entries if they have one axis, else a Matrix."""
     made: Matrix = object.__new__(Vector if data.ndim == 1 else Matrix)
     made._set(data, from_dtype(data.dtype) if is_typed else None)
     return made
 
 
 def entries_of(rows: Any) -> tuple[np.ndarray, Scalar | None]:
-    """Return the entries of nested sequences, and their type if all of them have one.
+    """Return the entries of nested sequences as an array, and their common scalar type or None.
 
     Raises:
         MatrixError: Rows have unequal lengths, or hold no numbers.
@@ -259,7 +259,7 @@ def _sequence(rows: Any) -> Sequence[Any]:
 
 
 def typed(data: np.ndarray, own: Scalar | None, dtype: object) -> tuple[np.ndarray, Scalar | None]:
-    """Return the entries in the type that was asked for, or in their own if none was."""
+    """Return the entries converted to the requested type, or unchanged with their own type if it is None."""
     if dtype is None:
         return data, own
     wanted = scalar_type(dtype)

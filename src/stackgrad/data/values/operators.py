@@ -1,4 +1,4 @@
-"""Compute with vectors and matrices of the host: which shapes fit, and which type the result has.
+"""Implement arithmetic of vectors and matrices outside of kernels: checks of shapes, and types of results.
 
 Invariant: a value without a type of its own counts as Python numbers do: beside a typed value it takes the type of that
 value, as long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast
@@ -26,12 +26,12 @@ def is_matrix(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Return True if a value takes part in arithmetic as one number."""
+    """Return True if a value counts as a single number in arithmetic."""
     return isinstance(value, (bool, int, float, np.number, np.bool_)) and not isinstance(value, np.complexfloating)
 
 
 def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
-    """Return the array of an operand, and True if its type is its own; None for what is no operand."""
+    """Return an operand as an array, and True if it has an explicit scalar type; None if it cannot be an operand."""
     if is_matrix(value):
         return value.data, value.dtype is not None
     if is_number(value) or isinstance(value, (list, tuple, np.ndarray)):
@@ -41,13 +41,13 @@ def data_of(value: Any) -> tuple[np.ndarray, bool] | None:
 
 
 def untyped_numbers(data: np.ndarray) -> np.ndarray:
-    """Return numbers without a type of their own in the width of Python's; arrays of NumPy count as such numbers."""
+    """Return numbers without an explicit scalar type as float64 or int64, the precision of Python's numbers."""
     wide = {"f": np.float64, "i": np.int64}.get(data.dtype.kind)
     return data if wide is None else data.astype(wide, copy=False)
 
 
 def operand_pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
-    """Return both operands as arrays that fit, and True if the result is typed; None if one is no operand.
+    """Return both operands as arrays of matching shapes, and True if the result has an explicit type, or None.
 
     Args:
         a: The left operand.
@@ -71,7 +71,7 @@ def operand_pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, boo
 
 
 def binary(function: Callable[[Any, Any], Any], a: Any, b: Any, what: str) -> Result | None:
-    """Return the result of an element-wise operation, or None if an operand is no number, vector or matrix.
+    """Return the result of an element-wise operation, or None if one operand is no number, vector or matrix.
 
     Args:
         function: The function of two arrays.
@@ -96,7 +96,7 @@ _COUNTING = (np.add, np.subtract, np.multiply)
 
 
 def matrix_product(a: Any, b: Any) -> Result | None:
-    """Return `a @ b`: matrix times matrix or vector, or vector times matrix; None if an operand is none of these.
+    """Return the product `a @ b` of matrices or vectors, or None if one operand is neither.
 
     Raises:
         MatrixError: The inner extents differ, or an operand is a number.
@@ -121,7 +121,7 @@ def power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def booleans_to_integers(data: np.ndarray) -> np.ndarray:
-    """Return booleans as the integers that they count as; other arrays are returned unchanged."""
+    """Return booleans converted to integers, and other arrays unchanged."""
     return data.astype(np.int32) if data.dtype.kind == "b" else data
 
 
@@ -133,7 +133,7 @@ def determinant(a: np.ndarray) -> Any:
 
 
 def inverse(a: np.ndarray) -> np.ndarray:
-    """Return the inverse adj(a) / det(a)."""
+    """Return the inverse of a matrix, computed as its adjugate divided by its determinant."""
     size = len(a)
     made = np.empty_like(a)
     for i in range(size):
@@ -146,7 +146,7 @@ def inverse(a: np.ndarray) -> np.ndarray:
 
 
 def fit_entries(value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a value as an array to be written to entries of this shape. Raise MatrixError if it does not fit."""
+    """Return a value as an array that can overwrite entries of this shape. Raise MatrixError if it does not fit."""
     found = data_of(value)
     if found is None or found[0].shape not in ((), shape):
         what = "no number" if found is None else f"of shape {found[0].shape}"

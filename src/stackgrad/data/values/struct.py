@@ -1,4 +1,4 @@
-"""Define structs outside kernels: named members, each a number, a vector or matrix, or a struct.
+"""Define structs for use outside of kernels, with members that are numbers, vectors, matrices or structs.
 
 Invariant: a member that is a vector or matrix is held by value: what was assigned can change without the struct.
 """
@@ -24,7 +24,7 @@ ShapeLike = int | Sequence[int]
 
 
 class Struct:
-    """A struct value, whose members are attributes and items.
+    """Represent a struct value, whose members can be read as attributes or as items.
 
         ball = sg.Struct(pos=[1, 2], m=1.0)
         ball.pos
@@ -53,7 +53,7 @@ class Struct:
 
     @classmethod
     def of(cls, kind: StructType, members: dict[str, Any]) -> Struct:
-        """Return a value of this type with members that fit it."""
+        """Return a struct of this type, made of members that already have the right types."""
         made: Struct = object.__new__(cls)
         made._set(kind, members)
         return made
@@ -122,7 +122,7 @@ class Struct:
             raise StructError(f"the struct has no member {name!r}", hint)
 
     def to_dict(self, include_methods: bool = False) -> dict[str, Any]:
-        """Return the members by name: numbers, lists of numbers and dictionaries.
+        """Return the members as a dict by name, with vectors and matrices as lists and structs as dicts.
 
         Args:
             include_methods: True to add the methods under the name `__struct_methods`.
@@ -147,12 +147,12 @@ class Struct:
 
 
 def bound(method: Any, receiver: Any) -> Callable[..., Any]:
-    """Return a method of a struct type for the host, with this struct as its first argument."""
+    """Return a method of a struct type as a Python callable, bound to this struct as its first argument."""
     return partial(method, receiver)
 
 
 def fit(kind: Any, value: Any, name: str) -> Any:
-    """Return a value as a member of this type. Raise StructError if it does not fit.
+    """Return a value converted to the type of a struct member. Raise StructError if it does not fit.
 
     Args:
         kind: The type of the member.
@@ -172,7 +172,7 @@ def fit(kind: Any, value: Any, name: str) -> Any:
 
 
 def as_struct(kind: StructType, value: Any) -> Struct:
-    """Return a value of a struct type, made of a struct, a mapping, or a sequence in order.
+    """Return a struct of this type, made of a struct, a mapping, or a sequence of members in order.
 
     Missing members are 0.
 
@@ -193,7 +193,7 @@ def as_struct(kind: StructType, value: Any) -> Struct:
 
 
 def zero(kind: Any) -> Any:
-    """Return the value of this type that is 0 everywhere."""
+    """Return the zero value of a type: the number 0, or a vector, matrix or struct of zeros."""
     if isinstance(kind, StructType):
         return as_struct(kind, {})
     if isinstance(kind, MatrixType):
@@ -202,7 +202,7 @@ def zero(kind: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a copy of a member, with the type inferred from its value."""
+    """Return a copy of a struct member; sequences and mappings become vectors, matrices and structs."""
     if isinstance(value, Matrix):
         return value.copy()
     if isinstance(value, Mapping):
@@ -216,7 +216,7 @@ def _plain(value: Any) -> Any:
 
 
 def _kind(name: str, value: Any) -> Any:
-    """Return the type of a member that is given without one. Raise StructError if it can be no member."""
+    """Return the type of a member's value. Raise StructError if a struct cannot have such a member."""
     if isinstance(value, Struct):
         return value.type
     if isinstance(value, Matrix):

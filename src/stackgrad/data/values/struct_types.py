@@ -1,4 +1,4 @@
-"""Make struct types from what users write: members by name, checked.
+"""Make struct types from the members and methods that a user declares, after checking them.
 
 Invariant: Python's float, int and bool stay in a type until a kernel is traced or memory is made, because the defaults
 of `sg.init` decide what they mean.
@@ -18,7 +18,7 @@ RESERVED = ("type", "members", "keys", "items", "to_dict", "field", "grad", "dua
 
 
 def struct_type(name: str, members: Mapping[str, Any], methods: Mapping[str, Any]) -> StructType:
-    """Return the frontend's type of a struct.
+    """Return the compiler frontend's type for a struct with these members and methods.
 
     Args:
         name: The name of the type.
@@ -45,5 +45,5 @@ def _member_type(kind: Any) -> Any:
 
 
 def element_type(dtype: Any) -> Any:
-    """Return a scalar type; Python's types stay, because `sg.init` decides what they mean where they are used."""
+    """Return the scalar type for a dtype; Python's float, int and bool are returned unchanged."""
     return dtype if is_default(dtype) else scalar_type(dtype)

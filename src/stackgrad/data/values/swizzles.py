@@ -1,4 +1,4 @@
-"""Find the entries of a vector that a name means: `v.x`, `v.xy`, `v.rgb`."""
+"""Translate swizzle names such as `v.x`, `v.xy` and `v.rgb` to indices of vector entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ ALPHABETS = ("xyzw", "rgba", "stpq", "uvw")
 
 
 def swizzle(name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the entries that a name means in a vector of this shape, or None if it means none."""
+    """Return the indices of the vector entries that a swizzle name selects, or None if it is no such name."""
     if len(shape) != 1 or not 0 < len(name) <= 4:
         return None
     for letters in ALPHABETS:
