@@ -154,7 +154,7 @@ class MemoryLimited(Protocol):
 
 
 class Executable(Protocol):
-    """Define the interface of a compiled kernel.
+    """Define the interface of a compiled kernel, which a backend's `compile` returns.
 
     Attributes:
         kernel: the kernel
@@ -260,10 +260,10 @@ class Remote(Protocol):
         """Store `value`, converted to the array's dtype, in `array[place]`, after all launches."""
 
     def share(self, array: np.ndarray) -> None:
-        """Mark the memory of an array as used by foreign code too. Later launches on it wait until they are done.
+        """Mark an array's memory as used by foreign code too; later launches on it return only when they are over.
 
         From now on, launches that use this memory are over when they return.
         """
 
     def fill(self, array: np.ndarray, value: Any) -> None:
-        """Overwrite every element with one number, after all launches."""
+        """Overwrite every element of an array with one number, after all launches."""

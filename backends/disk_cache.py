@@ -99,7 +99,7 @@ class DiskCache:
         return content
 
     def put(self, key: bytes, content: bytes) -> None:
-        """Write an entry, if that is possible."""
+        """Store data under a key as a new entry; warn, instead of raising OSError, if the file cannot be written."""
         folder = self._opened(make=True)
         if folder is None:
             return

@@ -102,7 +102,7 @@ class Folder:
         return made
 
     def make(self, name: str) -> None:
-        """Make a new folder in this folder."""
+        """Create a subfolder with this name in the folder."""
         os.mkdir(self._name(name), 0o777, dir_fd=self._held)
 
     def open(self, name: str, limit: int, own: bool = False) -> int:

@@ -48,19 +48,19 @@ def renew_in_child(renew: Callable[[], object]) -> None:
 
 
 def _before() -> None:
-    """Take all locks that forks wait for."""
+    """Acquire all registered locks before the process forks."""
     for _, lock in _held:
         lock.acquire()
 
 
 def _after() -> None:
-    """Give the locks back in the parent."""
+    """Release the locks in the parent process after a fork."""
     for _, lock in reversed(_held):
         lock.release()
 
 
 def _in_child() -> None:
-    """Release the locks in a forked child, and call the registered methods."""
+    """Release the registered locks in a forked child, and call the methods that renew its state."""
     for lock in list(_freed):
         # The standard library does the same with its own locks.
         lock._at_fork_reinit()  # type: ignore[attr-defined]

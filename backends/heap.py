@@ -130,7 +130,7 @@ class Heap:
         return left + held, f"{who} {left} bytes left"
 
     def _grow(self, name: str, need: int, spare: int, needs: Mapping[str, int]) -> None:
-        """Replace a slab by a larger one."""
+        """Replace a slab of the adstack heap by a larger one; the old contents are lost."""
         old = self.slabs[name]
         ample = _round(max(need, old.current + old.current // 2))
         for size in dict.fromkeys((ample if ample <= spare else _round(need), _round(need))):

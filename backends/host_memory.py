@@ -107,7 +107,7 @@ def _cached(folder: Path) -> int:
 
 
 def _number(path: Path) -> int | None:
-    """Return the number in a file, or None."""
+    """Return the non-negative integer that a text file holds, or None if it holds no such number."""
     text = "".join(_lines(path)).strip()
     return int(text) if text.isdigit() else None
 

@@ -20,7 +20,7 @@ LOCAL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Limit:
-    """Describe one feature that a backend does not support.
+    """Describe a feature of the IR that a backend does not support: how to find it, reason, cure and example.
 
     Attributes:
         backend: name of the backend
@@ -40,12 +40,12 @@ class Limit:
 
 
 def _print(task: Task) -> Stmt | None:
-    """Return the first `print` of a task, or None."""
+    """Return the first `print` statement of a task, or None if it has none."""
     return next((s for s in walk_task(task) if isinstance(s, Print)), None)
 
 
 def _large_local(task: Task) -> Stmt | None:
-    """Return the local array with which a task exceeds LOCAL_BYTES, or None."""
+    """Return the first local array by which a task's local memory exceeds LOCAL_BYTES, or None if it does not."""
     used, seen = 0, set()
     for stmt in walk_task(task):
         if isinstance(stmt, LocalArray) and stmt.var not in seen:

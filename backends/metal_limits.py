@@ -19,7 +19,7 @@ FLOAT64_EXAMPLE = "kernel k(x: f64[1]) { serial { %0: i32 = const 0 %1: f64 = lo
 
 
 def find_float64(task: Task) -> Stmt | None:
-    """Return the first statement of a task whose result is an f64, or None."""
+    """Return the first statement of a task whose result is an f64, or None if there is none."""
     for stmt in walk_task(task):
         if any(value.type == f64 for value in results(stmt)):
             return stmt
@@ -29,7 +29,7 @@ def find_float64(task: Task) -> Stmt | None:
 
 
 def find_wide_atomic(task: Task) -> Stmt | None:
-    """Return the first 64-bit atomic of a task that Metal cannot do with its own atomics, or None.
+    """Return the first 64-bit atomic of a task that Metal cannot do with its own atomics, or None if there is none.
 
     Atomics count whose iterations may meet in an element, and which neither fall into halves nor count depths of
     adstacks.

@@ -17,7 +17,7 @@ from .forks import free_in_child
 
 @dataclass(frozen=True)
 class Registration:
-    """Describe a backend before it is imported.
+    """Describe a backend before it is imported: the module and class to load, and what its code is made of.
 
     Attributes:
         module: name of the module of its class
@@ -48,7 +48,7 @@ _lock = free_in_child(threading.Lock())
 
 
 class UnknownBackend(StackgradError, KeyError):
-    """Signal that a name is not in BACKENDS."""
+    """Signal that no backend has this name, which is not in the table BACKENDS."""
 
     def __str__(self) -> str:
         return str(self.args[0])

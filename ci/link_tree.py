@@ -53,7 +53,7 @@ def make_links(tree: Path, links: dict[str, Path]) -> None:
 
 
 def main() -> int:
-    """Make the tree of this checkout and return the exit status."""
+    """Make `.links/stackgrad`, the package as a tree of symbolic links, for this checkout. Return the exit status."""
     make_links(ROOT / ".links", wanted_links(ROOT, package_folders(ROOT / "pyproject.toml")))
     return 0
 

@@ -33,7 +33,7 @@ SEEDS = (2, 50001, 4000011)
 
 @dataclass(frozen=True)
 class Step:
-    """Represent one command of the nightly run.
+    """Represent one command of the nightly run, such as a fuzzing campaign, with its outcome.
 
     Attributes:
         name: its name, also of its output file.
@@ -56,7 +56,7 @@ class Step:
 
 
 def steps(given: argparse.Namespace, peers: Sequence[str]) -> Iterator[Step]:
-    """Yield the steps to run, in order."""
+    """Yield the commands of the nightly run in order: campaign, its report, search for mutants, peers."""
     folder, processes = Path(given.folder), ("--processes", str(given.processes))
     campaign = str(folder / "campaign")
     end = ("--cases", str(given.cases)) if given.cases else ("--seconds", str(given.seconds))

@@ -108,7 +108,7 @@ def _base(node: ast.ImportFrom, module: str, is_package: bool) -> str:
 
 
 def _dynamic(node: ast.Call) -> str | None:
-    """Return the constant argument of `import_module(...)` or `__import__(...)`, or None."""
+    """Return the constant argument of `import_module(...)` or `__import__(...)`, or None for any other call."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     if name in ("import_module", "__import__") and node.args and isinstance(node.args[0], ast.Constant):
         return str(node.args[0].value)

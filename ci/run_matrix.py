@@ -44,7 +44,7 @@ class MatrixError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """Represent one row of ci/matrix.toml: a test environment."""
+    """Represent one test environment, a row of ci/matrix.toml: its Python, extras, backends and tests."""
 
     name: str
     python: str
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Presence:
-    """Represent the availability of a backend on this machine, with reason and version."""
+    """Represent the report of a backend on its availability on this machine, with reason and version."""
 
     available: bool
     reason: str = ""
@@ -68,7 +68,7 @@ class Presence:
 
 @dataclass(frozen=True)
 class Result:
-    """Represent the outcome of one row of the matrix.
+    """Represent the result of one row of ci/matrix.toml: passed, failed, skipped or not run, with the reason.
 
     Attributes:
         row: the name of the row.
@@ -181,7 +181,7 @@ def command_of(row: Row, artifacts: Path | None) -> list[str]:
 
 
 def environment_of_tests(row: Row, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables for the tests of a row: the given ones and the required backends."""
+    """Return the environment variables for the tests of a row: the given ones, plus the backends it requires."""
     return {"STACKGRAD_TESTS": "all", **environment, REQUIRED_VARIABLE: ",".join(row.required)}
 
 
@@ -209,7 +209,7 @@ def render(results: Sequence[Result]) -> str:
 
 @dataclass(frozen=True)
 class Note:
-    """Hold data that the nox session of a row hands to the results table.
+    """Hold the data, such as reports of backends, that the nox session of a row leaves for the results table.
 
     Attributes:
         reason: the reason of a failure, or empty.

@@ -146,7 +146,7 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
 
 
 def _claims(kernel: Kernel, check: bool) -> MarkingKernel | None:
-    """Return the marking kernel that checks claims of the program, such as `sg.assume_unique`, or None.
+    """Return the marking kernel that checks claims such as `sg.assume_unique`; None if there is nothing to check.
 
     The result is None if there are no claims, or if they cannot be checked with memory as the kernel left it.
     """

@@ -1,4 +1,4 @@
-"""Define the state of the reference interpreter, and the table of handlers that execute statements.
+"""Define `Machine`, the reference interpreter during one launch, and the table of handlers for statements.
 
 A handler takes the machine, the statement and the frame of lanes that execute it, and returns the frame of lanes that
 go on to the next statement (None if no lane does). Control flow that leaves early consists of lanes that a handler does
@@ -32,7 +32,7 @@ RUN: Table[type[Stmt], Handler] = Table(
 
 @dataclass
 class ExitTarget:
-    """Collect the lanes that leave a running loop or scope early, or wait for its next trip.
+    """Collect the lanes that leave a running loop or scope early, and those that wait for the loop's next trip.
 
     Attributes:
         broken: lanes that left it

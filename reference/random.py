@@ -25,7 +25,7 @@ _ROUNDS = 10
 
 
 def _word(x: CounterArray | int) -> CounterArray:
-    """Return the low 32 bits as u64."""
+    """Return the low 32 bits of each number, as u64."""
     return np.asarray(x).astype(np.uint64) & _LOW
 
 

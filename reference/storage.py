@@ -171,7 +171,7 @@ class ChunkStack:
         self._adjoints().write(frame, self.top(frame) - 1, value)
 
     def release(self) -> None:
-        """Free the memory of the adstack."""
+        """Free the memory of the adstack for all lanes of the chunk."""
         for rows in self._halves():
             self._heap.change(self._slab, -rows.cells.nbytes)
             rows.cells = rows.cells[:0]

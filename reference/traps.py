@@ -33,7 +33,7 @@ TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, Emp
 
 @dataclass(frozen=True)
 class TrapPlace:
-    """Identify the iteration of a kernel in which an error occurred.
+    """Identify the iteration in which an error occurred: kernel, task and loop indices.
 
     Attributes:
         kernel: the kernel

@@ -75,13 +75,13 @@ class Whole(Compile):
     param_names = ("workload",)
 
     def setup(self, workload: str) -> None:
-        """Trace and lower the kernel."""
+        """Trace and lower the first kernel of the workload."""
         self.trace(workload)
         self.grad = driver.prepare_reverse(self.source).kernel
         self.text = print_kernel(self.grad)
 
     def time_trace(self, workload: str) -> None:
-        """Trace Python to IR."""
+        """Trace the workload's first kernel from its Python function to IR."""
         trace_function(self.function)
 
     def time_forward(self, workload: str) -> None:
@@ -97,11 +97,11 @@ class Whole(Compile):
         verify(self.grad, "adjoint")
 
     def time_print(self, workload: str) -> None:
-        """Print the gradient as text."""
+        """Convert the IR of the grad kernel to text."""
         print_kernel(self.grad)
 
     def time_parse(self, workload: str) -> None:
-        """Parse the gradient from text."""
+        """Parse the grad kernel from its IR text."""
         parse_kernel(self.text)
 
 
@@ -139,7 +139,7 @@ class Native(Compile):
         self.backend.compile(driver.prepare_forward(self.source).kernel, self.options)
 
     def time_generate(self, workload: str, product: str) -> None:
-        """Generate LLVM IR."""
+        """Generate the LLVM IR of the lowered kernel."""
         generate(self.kernel, self.options, CPU)
 
     def time_compile(self, workload: str, product: str) -> None:

@@ -65,7 +65,7 @@ class Seed(Bench):
         self.field = sg.field(sg.f32, 4, needs_grad=True)
 
     def time_fill_x1000(self, arch: str) -> None:
-        """Fill the gradient 1000 times."""
+        """Fill the gradient of the output field 1000 times."""
         repeated(lambda: self.field.grad.fill(1))
 
 

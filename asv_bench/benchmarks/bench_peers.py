@@ -25,7 +25,7 @@ Pair = tuple[Callable[[], Any], Callable[[], Any], Callable[[], np.ndarray]]
 
 
 class Recurrence(Bench):
-    """Measure one launch: 2^17 elements, 64 steps, single precision."""
+    """Measure one launch of the sine recurrence on a peer: 2^17 elements, 64 steps, single precision."""
 
     params = (PEERS,)
     param_names = ("peer",)

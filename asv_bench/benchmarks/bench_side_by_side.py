@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 class SideBySide(Bench):
-    """Measure one column of results of one workload of the tool: the median of seven samples."""
+    """Measure one number of the tool's results for one workload, as the median of seven samples."""
 
     params = (COLUMNS,)
     param_names = ("column",)

@@ -115,7 +115,7 @@ class IRBuilder:
         return self.block.function
 
     def position_at_end(self, block: BasicBlock) -> None:
-        """Append to `block` from here on."""
+        """Append all further instructions to the basic block `block`."""
         self.block = block
 
     def _value(self, t: Type, instruction: str) -> LLVMValue:
@@ -300,7 +300,7 @@ class IRBuilder:
         return LLVMValue(VOID, "")
 
     def _leave(self, text: str) -> None:
-        """Close the open block with its terminator."""
+        """Append the terminator `text` to the open block, which closes the block."""
         assert self.block.terminator is None, f"block {self.block.name} ends twice"
         self.block.terminator = f"  {text}{self.function.mark}"
 

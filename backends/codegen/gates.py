@@ -174,7 +174,7 @@ def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
 
 
 def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
-    """Return the loops at the top level whose trip counts a scan can compute, and the statements that do so.
+    """Return the top-level loops whose trip counts a scan can compute, and the statements that compute these.
 
     Only loops whose bounds differ by data count.
     """

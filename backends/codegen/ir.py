@@ -63,7 +63,7 @@ PTR = Type("ptr")
 
 
 class LLVMValue:
-    """Represent an operand of an instruction.
+    """Represent an operand of an LLVM instruction by its type and its text.
 
     Attributes:
         type: Type of the operand.

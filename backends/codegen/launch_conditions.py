@@ -16,7 +16,7 @@ BRIEF = 64
 
 
 def needs_comparisons(e: Any) -> ir.LLVMValue:
-    """Return the condition that extents and arguments of this launch do not prove all indices to be inside.
+    """Emit the condition, evaluated in each launch, that some index check could not be proved unnecessary.
 
     The builder of `e` stands at the head of its function.
     """

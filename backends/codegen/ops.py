@@ -1,4 +1,4 @@
-"""This module defines every scalar operation in LLVM IR, one table entry each, which CPUs and GPUs share.
+"""Define the table of all scalar operations in LLVM IR, one entry each, which CPUs and GPUs share.
 
 A row is free of control flow (edge cases are selects), so it takes scalars and vectors alike. f16 is computed as f32
 and rounded after each operation: rows see f32 and f64 only. User arithmetic carries no fast-math flags; without

@@ -46,12 +46,12 @@ BYTES = 8 * (HEADER + CAPACITY)
 
 
 def prints(task: Task) -> bool:
-    """Return True if a task prints."""
+    """Return True if a task contains a print statement."""
     return any(isinstance(stmt, n.Print) for stmt in walk_task(task))
 
 
 def is_printing(kernel: Kernel) -> bool:
-    """Return True if a kernel prints."""
+    """Return True if a kernel contains a print statement."""
     return any(isinstance(stmt, n.Print) for stmt in walk_kernel(kernel))
 
 
@@ -87,7 +87,7 @@ class _Record:
 
 
 class PrintBuffer:
-    """Represent the print buffer of one device.
+    """Represent the memory into which kernels of one device print, with its addresses for host and device.
 
     Attributes:
         address: address for the host
@@ -148,7 +148,7 @@ class PrintBuffer:
         return self._site(record).task
 
     def _text(self, record: _Record) -> str:
-        """Return the text of a record."""
+        """Return the text that the print statement of a record printed."""
         stmt = self._site(record).stmt
         assert isinstance(stmt, n.Print)
         return text_of(stmt, self.address + 8 * (HEADER + record.at + HEAD))

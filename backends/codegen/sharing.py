@@ -125,7 +125,7 @@ def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomi
 
 
 def _order_shows(stmt: n.Atomic) -> bool:
-    """Return True if the final value of an element depends on the order of such updates, as for sums of reals."""
+    """Return True if an element's final value depends on the order of updates like this, as for sums of reals."""
     return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
 
 

@@ -18,7 +18,7 @@ ALIGN = 8
 
 
 def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> tuple[dict[int, int], int]:
-    """Return the row offsets at which adstacks without slots are read, and the bytes of the row with them.
+    """Return where adstacks without slots are read, as offsets in the row by slot size, and the row's bytes.
 
     Args:
         sizes: Bytes that a slot of each stack without slots would have.

@@ -34,7 +34,7 @@ _LOCK = free_in_child(threading.Lock())
 
 
 class ThreadPool:
-    """Represent a pool of worker threads.
+    """Represent the worker threads of the process, which share the iterations of a parallel task.
 
     Attributes:
         run: Address of `sg.pool.run(function, block, total, grain, threads, poll) -> status`.

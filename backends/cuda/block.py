@@ -21,7 +21,7 @@ from .memory import Buffers, owner_of
 
 
 class BlockState:
-    """Represent the device memory that belongs to an argument block: state of launches by stream, and CUDA graphs.
+    """Represent what an argument block owns on the device: state of launches by stream, and CUDA graphs.
 
     It may outlive the block, whose last launch may be in flight.
     """
@@ -39,7 +39,7 @@ class BlockState:
 
 
 class DeviceBlock(ArgumentBlock):
-    """Represent the argument block of a launch on a GPU.
+    """Represent the argument block of a launch on a GPU, with the arrays that need copies and its device memory.
 
     Attributes:
         foreign: Arrays that launches work on copies of, by name.

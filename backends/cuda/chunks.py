@@ -84,7 +84,7 @@ class ChunkLoop:
         self._first = b.select(takes_part, b.mul(block, self._width), count)
 
     def _decide(self, e: Emitter) -> ir.LLVMValue:
-        """Emit the gate tests of a chunk and return the number of iterations that pass; code depends on chunk size."""
+        """Emit gate tests for a chunk of any of the allowed sizes; return the number of iterations that pass."""
         b, joined = e.b, e.flow.append("decided")
         found = []
         for rounds in warp.ROUNDS[:-1]:

@@ -56,12 +56,12 @@ class ErrorRecords:
         return address
 
     def release(self, address: int) -> None:
-        """Mark an error record as free."""
+        """Mark the error record at an address as free, so that another executable can use it."""
         if self.readers.pop(address, None) is not None:
             self._free.append(address)
 
     def _grow(self) -> None:
-        """Allocate further records."""
+        """Allocate pinned memory for further error records."""
         size = 8 * _RECORD_WORDS * _RECORDS
         base = self._driver.allocate_pinned(size)
         ctypes.memset(base, 0, size)
@@ -243,7 +243,7 @@ class CudaDevice:
         self.table[PENDING] = 1
 
     def _refuse_capturing(self) -> None:
-        """Raise Unsupported while launches are recorded."""
+        """Raise Unsupported if launches are being recorded as a CUDA graph, when the host cannot wait or read."""
         if self.is_capturing:
             raise Unsupported(
                 "the host would have to wait for the GPU, or read from it, while launches are recorded for a graph",
@@ -381,8 +381,8 @@ def _show_rest(device: weakref.ref[CudaDevice], process: int) -> None:
 
 
 def _nothing() -> None:
-    """Do nothing, in place of a wait where no work is in flight."""
+    """Do nothing; this function takes the place of a wait if no work is in flight."""
 
 
 def _forget(thing: object) -> None:
-    """Do nothing: the reference to the object goes with the call."""
+    """Do nothing; `hold` registers this function with an object, so that the object lives until the call."""

@@ -61,7 +61,7 @@ class NoCudaDevice(DeviceError):
 
 @dataclass(frozen=True)
 class CudaDeviceInfo:
-    """Represent the properties of a GPU, such as name and memory.
+    """Represent the properties of a GPU: name, compute capability, multiprocessors, sizes, driver version.
 
     Attributes:
         name: Name of the GPU.
@@ -91,7 +91,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class LaunchGraph:
-    """Represent an instantiated CUDA graph of launches.
+    """Represent a CUDA graph that replays one launch: its handles and those of its nodes.
 
     Attributes:
         graph: Handle of the graph.

@@ -74,12 +74,12 @@ class RecordOffsets:
 
     @property
     def plan(self) -> int:
-        """Return the byte offset of the launch plan for which the graph's nodes were last set."""
+        """Return the byte offset, in the block, of the copy of the launch plan to which the graph's nodes are set."""
         return self.word(NODES + self.entries)
 
     @property
     def parameters(self) -> int:
-        """Return the byte offset of the kernel parameters for which the graph's nodes were last set."""
+        """Return the byte offset, in the block, of the copy of the parameters to which the graph's nodes are set."""
         return self.word(NODES + 2 * self.entries)
 
 
@@ -117,7 +117,7 @@ class _ReplayWriter:
         self.places = record_offsets(self.layout, len(keys))
 
     def emit(self) -> None:
-        """Emit the whole body."""
+        """Emit the whole body of `sg.replay`: replay the launch by its CUDA graph, or return to single launches."""
         b = self.b
         # The address is 0 while there are to be no graphs.
         self._leave_if(b.icmp_unsigned("==", self._table(LAUNCH_GRAPH), const(I64, 0)), PLAIN)
@@ -164,7 +164,7 @@ class _ReplayWriter:
         self.b.store(value, self._at(self.places.word(number)))
 
     def _table(self, word: int, t: ir.Type = I64) -> ir.LLVMValue:
-        """Return a word of the driver's table."""
+        """Emit a load of a word of the driver's table and return the word."""
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
     def _function(self, word: int) -> ir.LLVMValue:

@@ -65,7 +65,7 @@ class _LaunchWriter:
         self.failed = function.append_basic_block("refused")
 
     def emit(self) -> None:
-        """Emit the whole body."""
+        """Emit the whole body of `launch`: compute the launch plan, then replay a graph or start the entry points."""
         b = self.b
         self.table = b.load(self._at(self.m.layout.driver_at), PTR)
         self.stream = self._table(STREAM)
@@ -103,11 +103,11 @@ class _LaunchWriter:
         return self.b.gep(self.plan, const(I64, place), I64)
 
     def _slot(self, offset: int) -> ir.LLVMValue:
-        """Load a word of the argument block."""
+        """Emit a load of a word of the argument block and return the word."""
         return self.b.load(self._at(offset), I64)
 
     def _table(self, word: int, t: ir.Type = I64) -> ir.LLVMValue:
-        """Return a word of the driver's table."""
+        """Emit a load of a word of the driver's table and return the word."""
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
     def _pending(self) -> None:

@@ -99,7 +99,7 @@ class LaunchGraphs:
         self._device.driver.discard(held)
 
     def _calls(self, block: ArgumentBlock, plan: Sequence[int]) -> list[KernelCall]:
-        """Return the launches of a plan."""
+        """Return the kernel launches, with function and grid, of the entry points that a launch plan starts."""
         functions = block.layout.functions
         return [
             KernelCall(block.word(functions[key]), shape & 0xFFFFFFFF, shape >> 32)

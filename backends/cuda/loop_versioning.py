@@ -27,7 +27,7 @@ class EntryConditions(ArithEmitter):
         self.block, self.checks = block, checks
 
     def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
-        """Load a word of the argument block."""
+        """Emit a load of a word of the argument block and return the word."""
         return self.b.load(self.b.gep(self.block, const(I64, at), I8, inbounds=True), t)
 
     def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:

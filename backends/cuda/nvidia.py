@@ -76,7 +76,7 @@ class CudaDriver:
         return DriverError(code, *self.describe(code), call)
 
     def describe(self, code: int) -> tuple[str, str]:
-        """Return (name, text) of a CUresult."""
+        """Return (name, text) of an error code (CUresult) of NVIDIA's driver."""
         cuda = self._cuda
         try:
             result = cuda.CUresult(code)
@@ -290,7 +290,7 @@ class CudaDriver:
         self._call("cuGraphExecDestroy", graph)
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
-        """Return a graph of successive launches, with its nodes."""
+        """Return a CUDA graph of successive launches, with the handles of its nodes."""
         self.attach()
         graph = self._call("cuGraphCreate", 0)
         try:
@@ -303,7 +303,7 @@ class CudaDriver:
     def _nodes(
         self, graph: Any, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int
     ) -> tuple[int, ...]:
-        """Add the nodes to a graph, one after another, and return the handles of the kernel nodes."""
+        """Add nodes to a CUDA graph, each after the previous one; return the handles of the kernel nodes."""
         cuda, nodes = self._cuda, []
         before: list[Any] = []
         if clear is not None:

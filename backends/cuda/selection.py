@@ -48,7 +48,7 @@ LIGHT = 32
 
 @dataclass(frozen=True)
 class NestedGates:
-    """Represent gates one after the other, around the whole work of a task.
+    """Represent the gates around the whole work of a task, each of which may need the gates before it open.
 
     Attributes:
         task: The task, exits lowered.

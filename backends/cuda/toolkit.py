@@ -27,16 +27,16 @@ def _roots() -> Iterator[Path]:
 
 @cache
 def libdevice_path() -> str | None:
-    """Return the path of libdevice.10.bc, or None."""
+    """Return the path of NVIDIA's math library libdevice.10.bc, or None if it is not installed."""
     return _first("nvvm/libdevice/libdevice.10.bc", "libdevice/libdevice.10.bc")
 
 
 @cache
 def ptxas_path() -> str | None:
-    """Return the path of the assembler of PTX, or None."""
+    """Return the path of ptxas, NVIDIA's assembler of PTX, or None if it is not installed."""
     return _first("bin/ptxas") or shutil.which("ptxas")
 
 
 def _first(*places: str) -> str | None:
-    """Return the first of these files that exists below a root, or None."""
+    """Return the first of the relative paths that exists below a toolkit's root, or None if none exists."""
     return next((str(root / p) for root in _roots() for p in places if (root / p).is_file()), None)

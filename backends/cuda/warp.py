@@ -48,7 +48,7 @@ _INLINED = ("nounwind", "convergent", "alwaysinline")
 
 
 def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
-    """Emit the listing of passing numbers in a block, and return how many numbers pass, as an i32.
+    """Emit code by which the threads of a block list the numbers that pass; return their count as an i32.
 
     Each thread tests `len(passes)` numbers. `list_number` reads the list.
 
@@ -88,7 +88,7 @@ def _list_memory(m: ModuleState) -> ir.LLVMValue:
 
 
 def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Emit the body of the list function: each warp writes its passing numbers behind those of earlier warps."""
+    """Emit the body of the list function: each warp writes its passing numbers after those of earlier warps."""
     b, m, passes = e.b, e.m, function.args
     masks = [_ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
@@ -127,7 +127,7 @@ def _write(
 
 
 def _sum(b: IRBuilder, values: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
-    """Return the sum of the values."""
+    """Emit the sum of the values and return it."""
     total = values[0]
     for value in values[1:]:
         total = b.add(total, value)

@@ -62,7 +62,7 @@ class DeviceSlab:
 
 @dataclass
 class _Slabs:
-    """Represent the slabs of one stream, by name.
+    """Represent the three slabs of the adstack heap that belong to one stream, with their epoch.
 
     Attributes:
         epoch: Number that changes whenever an address does.

@@ -35,7 +35,9 @@ _open: dict[tuple[str, int], CodeMap] = {}
 
 
 def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
-    """Write the maps of a newly loaded module, if STACKGRAD_CODE_MAP is set; never raise an exception.
+    """Write a loaded module's functions and lines to the maps for gdb and perf, if STACKGRAD_CODE_MAP is set.
+
+    The function never raises an exception.
 
     Args:
         name: Name of the kernel.
@@ -57,7 +59,7 @@ def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
 
 
 class CodeMap:
-    """Represent the files of one process in a folder."""
+    """Represent the files by which gdb and perf find the machine code of one process."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

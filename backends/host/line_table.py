@@ -35,7 +35,7 @@ class AddressLine(NamedTuple):
 
 
 class ObjectSection(NamedTuple):
-    """Represent a section of an object file."""
+    """Represent a section of an object file: its number, name, bytes and linked section."""
 
     number: int
     name: str
@@ -78,7 +78,7 @@ def read_object(image: bytes) -> CodeTable:
 
 
 def _sections(image: bytes) -> Iterator[ObjectSection]:
-    """Yield the sections of an ELF file."""
+    """Yield the sections of an object file in ELF format."""
     (at,) = struct.unpack_from("<Q", image, 40)
     size, count, names = struct.unpack_from("<HHH", image, 58)
     rows = [_SECTION.unpack_from(image, at + k * size) for k in range(count)]
@@ -112,7 +112,7 @@ def _starts(
 
 @dataclass
 class _Cursor:
-    """Represent a place in bytes that are read from front to back."""
+    """Represent a reading position in bytes that are read from front to back."""
 
     data: bytes
     at: int
@@ -236,7 +236,7 @@ def _run(p: _LineProgram, starts: dict[int, int]) -> list[AddressLine]:
 
 
 def _extended(p: _LineProgram, starts: dict[int, int]) -> None:
-    """Run an extended opcode."""
+    """Execute one extended opcode of a DWARF line program."""
     size = p.code.unsigned()
     begin = p.code.at
     opcode = p.code.byte()
@@ -250,7 +250,7 @@ def _extended(p: _LineProgram, starts: dict[int, int]) -> None:
 
 
 def _standard(p: _LineProgram, opcode: int) -> None:
-    """Run a standard opcode."""
+    """Execute one standard opcode of a DWARF line program."""
     if opcode == 1:
         p.emit()
     elif opcode == 2:

@@ -75,7 +75,7 @@ def pin_global(function: FunctionType, name: str, found: Any) -> PinnedName | No
 
 
 def _entry(names: dict[str, Any], name: str, found: Any) -> int | None:
-    """Return the address of a name's entry in a dictionary, or None."""
+    """Return the address of a name's entry in a dictionary, or None if the entry cannot be located in memory."""
     table = _word(id(names) + _KEYS_AT)
     if _word(id(names) + _VALUES_AT) or _byte(table + _KIND_AT) != _TEXTS:
         return None
@@ -103,7 +103,7 @@ def _byte(at: int) -> int:
 
 @cache
 def is_expected() -> bool:
-    """Return True if a trial on a few cells and dictionaries confirms the memory layout that this module assumes."""
+    """Return True if a trial on a few cells and dictionaries confirms the assumed memory layout of CPython."""
     numbers = [float(k) + 0.5 for k in range(40)]
     names = {f"name{k}": number for k, number in enumerate(numbers)}
     # A name that is removed and set again leaves an empty entry in the table.

@@ -291,7 +291,7 @@ class ReadyLaunch:
 
     @property
     def launched(self) -> int:
-        """Return how many launches since `stand` were short enough to be made by the trampoline."""
+        """Return the number of launches since `stand` that the trampoline made, those that took very long excluded."""
         return self.words[h.LAUNCHED]
 
 

@@ -81,7 +81,7 @@ def _assert(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLay
 
 
 def _overflowed(kernel: Kernel, site: Site, depth: int, stacks: Sequence[tuple[StackLayout, int]]) -> Site:
-    """Return the site of the push onto the stack that was full, which may share its depth with the reporting one."""
+    """Return the site of a push onto the adstack that is full, which may be another one than the reported stack."""
     assert isinstance(site.stmt, n.StackPush)
     body, name = kernel.tasks[site.task].body, site.stmt.stack
     groups = lockstep(body)

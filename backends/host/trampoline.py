@@ -289,7 +289,7 @@ Function = Callable[..., Any]
 
 
 class _Definition(ctypes.Structure):
-    """Represent a PyMethodDef of CPython."""
+    """Represent the C structure PyMethodDef of CPython, which describes a builtin function."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -322,7 +322,7 @@ class Trampoline:
         return max(passed * 1000 * microseconds // spent, 1)
 
     def builtin(self, root: array[int], slow: Function, raiser: Function) -> Function:
-        """Return a builtin function that launches by the handles of a root and otherwise calls `slow`.
+        """Return a builtin function that launches by the first matching handle of a list and otherwise calls `slow`.
 
         The function `slow` takes the calls that no handle fits; `raiser` raises the last error.
         """
@@ -339,7 +339,7 @@ def new_root(runtime: array[int]) -> array[int]:
 
 @cache
 def _function(name: str) -> int:
-    """Return the address of a function of the interpreter, which stays where it is."""
+    """Return the address of a C function of the Python interpreter."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 

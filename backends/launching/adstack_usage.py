@@ -102,7 +102,7 @@ def find_uses(kernel: Kernel, sizes: Sizes, source: str, backend: Backend, optio
 
 
 def stack_use(kernel: Kernel, stack: StackAlloca, sizes: Sizes) -> StackUse:
-    """Return the memory of one adstack of a kernel with these sizes."""
+    """Return the capacity and slot size of one adstack of a kernel, given the kernel's sizes for a launch."""
     span = kernel.span(stack.loc)
     capacity = stack.capacity if stack.capacity is not None else sizes.capacities.get(stack.stack, 0)
     slot = stack.dtype.size * (2 if stack.adjoint else 1)

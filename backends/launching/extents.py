@@ -62,7 +62,7 @@ def iterations(
 
 
 class _UnknownCount(Exception):
-    """Signal that the iterations cannot be counted."""
+    """Signal that the host cannot count the iterations of a task before the launch."""
 
 
 def _count(

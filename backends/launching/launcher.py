@@ -200,7 +200,7 @@ class Launcher:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Count the waits and readbacks of the `with` block."""
+        """Add the waits and readbacks of the device that occur in the `with` block to the launcher's statistics."""
         if self._remote is None:
             yield
             return

@@ -21,7 +21,7 @@ class MarkingKernelLike(Protocol):
 
     @property
     def kernel(self) -> Kernel:
-        """Return the marking kernel."""
+        """Return the marking kernel itself, as IR."""
         ...
 
     @property
@@ -36,12 +36,12 @@ class MarkingKernelLike(Protocol):
 
     @property
     def reads(self) -> Sequence[object]:
-        """Return the reads that may conflict with a write."""
+        """Return the reads of marked arrays that may conflict with a write, one for each row of `$conflicts`."""
         ...
 
     @property
     def width(self) -> int:
-        """Return how many numbers describe one conflict."""
+        """Return the number of columns of `$conflicts`, the output array in which each row describes one conflict."""
         ...
 
     @property
@@ -96,15 +96,15 @@ class LoweringLike(Protocol):
 
     @property
     def marking(self) -> MarkingKernelLike | None:
-        """Return the marking kernel that must run before the kernel, or None."""
+        """Return the marking kernel that must run before the kernel, or None if none is needed."""
         ...
 
     @property
     def claims(self) -> MarkingKernelLike | None:
-        """Return the kernel that checks after a launch whether the claims of the program hold, or None."""
+        """Return the kernel that checks the program's claims after a launch, or None if none can be checked."""
         ...
 
     @property
     def sizes(self) -> StoredSizes | None:
-        """Return the size expressions that can replace the counting kernel, or None."""
+        """Return the size expressions that can replace the counting kernel, or None if counting is necessary."""
         ...

@@ -108,7 +108,7 @@ class PreLaunch:
 
 
 class MarkingLaunch(PreLaunch):
-    """Represent the marking kernel of a launcher."""
+    """Represent the marking kernel of a launcher, and run it before a gradient to find conflicts."""
 
     def __init__(self, marking: MarkingKernelLike, backend: Backend, options: Options) -> None:
         super().__init__(marking.kernel, frozenset((CONFLICTS, *marking.names)), backend, options)
@@ -116,7 +116,7 @@ class MarkingLaunch(PreLaunch):
         self.shapes = tuple(sorted({*self.shapes, *marking.marked}))
 
     def look(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> None:
-        """Run the marking kernel on fresh arrays of marks, and raise an error if it finds conflicts."""
+        """Run the marking kernel on new arrays of marks, and raise an error if two accesses conflict."""
         self.marking.check_sizes({name: arrays[name].size for name in self.marking.marked})
         marks = [np.zeros((*arrays[name].shape, PLANES), np.int64) for name in self.marking.marked]
         conflicts = np.zeros((len(self.marking.reads), self.marking.width), np.int64)
@@ -128,7 +128,7 @@ class MarkingLaunch(PreLaunch):
 
 
 class CountingLaunch(PreLaunch):
-    """Represent the counting kernel of a launcher."""
+    """Represent the counting kernel of a launcher, and run it to find the sizes of the adstacks."""
 
     def __init__(self, lowered: LoweringLike, backend: Backend, options: Options) -> None:
         assert lowered.counting is not None

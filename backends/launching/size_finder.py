@@ -84,7 +84,7 @@ def reads_elements(sized: KernelSizes) -> bool:
 
 
 class SizeFinder:
-    """Evaluate the size expressions of a kernel on a backend.
+    """Find the adstack sizes of a kernel from its size expressions, by NumPy or by compiled code.
 
     Attributes:
         kernel: the kernel

@@ -136,7 +136,7 @@ class _UnknownBound(Exception):
 
 
 class _Finder:
-    """Find the loop bounds of a kernel that contain products of arguments and extents."""
+    """Find the loop bounds of a kernel that are computed from products of arguments and extents."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.made: dict[Value, Stmt] = {v: s for s in walk_kernel(kernel) for v in RESULTS[type(s)](s)}
@@ -222,7 +222,7 @@ def _written_once(kernel: Kernel) -> dict[str, Value]:
 
 
 def _target(stmt: Stmt, temps: set[str]) -> str:
-    """Return the name of the local or temporary that a statement writes, or an empty string."""
+    """Return the name of the local or temporary that a statement writes, or "" if it writes neither."""
     if isinstance(stmt, n.Set):
         return stmt.var
     return f"${stmt.array}" if isinstance(stmt, ARRAY_WRITES) and stmt.array in temps else ""

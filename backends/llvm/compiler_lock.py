@@ -66,7 +66,7 @@ class _Calls:
         self._own: AbstractContextManager[object] = getattr(ffi.lib, "_lock", nullcontext())
 
     def acquire(self) -> None:
-        """Wait for llvmlite's lock."""
+        """Wait for llvmlite's own lock and take it."""
         self._own.__enter__()
 
     def release(self) -> None:

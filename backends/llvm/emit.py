@@ -102,7 +102,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
         return self.slot(at, pointer(self.m.target.space))
 
     def temp(self, at: int) -> ir.LLVMValue:
-        """Return the address of a temporary: in the argument block, or in the state of the device."""
+        """Return the address of a temporary: in the argument block on a CPU, in the device state on a GPU."""
         if not self.m.layout.device:
             return self.slot_pointer(at)
         return self.b.gep(self.slot_address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)

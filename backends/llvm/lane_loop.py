@@ -37,7 +37,7 @@ def each_lane(a: ArithEmitter, mask: ir.LLVMValue, visit: Callable[[ir.LLVMValue
 
 
 def spilled(a: ArithEmitter, vector: ir.LLVMValue) -> ir.LLVMValue:
-    """Store a vector to stack memory and return the address, so that lanes can be read by number.
+    """Store a vector to stack memory and return the address, so that single lanes can be read.
 
     The copy must be made at the head of a function.
     """

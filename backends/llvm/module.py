@@ -22,7 +22,7 @@ from .dispatch import launch_function
 
 @dataclass(frozen=True)
 class Generated:
-    """Represent the LLVM IR of a kernel before optimization.
+    """Represent the LLVM IR of a kernel before optimization, with its argument layout and site table.
 
     Attributes:
         kernel: The kernel that the code was generated for.

@@ -1,4 +1,4 @@
-"""This module estimates if a task runs faster as masked code. It does not if lanes access scattered memory.
+"""This module estimates if masked code of a task is faster than branching code; scattered accesses make it slower.
 
     for i in range(n):                      for i in range(n):
         for j in range(m):                      x.grad[index[i]] += y.grad[i]

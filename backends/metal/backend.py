@@ -23,7 +23,7 @@ UNTESTED = (
 
 
 class MetalBackend:
-    """Translate kernels for Metal, and refuse to run them."""
+    """Translate kernels to Metal source text without running them: `compile` always ends with an error."""
 
     name = "metal"
 
@@ -49,7 +49,7 @@ class MetalBackend:
         raise DeviceError(f"kernel {kernel.name}: {UNTESTED}; cure: {self.probe().cure}")
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return room for a single row, because this backend runs nothing."""
+        """Return a single row, because this backend cannot launch kernels."""
         return Concurrency(1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:

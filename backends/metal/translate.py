@@ -43,7 +43,7 @@ _DROPPED = ("#include <metal_stdlib>", "#include <simd/simd.h>", "using namespac
 
 
 class TranslatorMissing(DeviceError):
-    """Signal that SPIRV-Cross is not installed."""
+    """Signal that the program SPIRV-Cross, which translates SPIR-V to Metal, is not installed."""
 
 
 @cache

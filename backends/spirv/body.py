@@ -20,7 +20,7 @@ from .variables import ShaderVariable
 
 
 class FunctionWriter:
-    """Write the body of a function, block by block.
+    """Write the instructions of one SPIR-V function, basic block by basic block.
 
     Attributes:
         args: parameters of the function
@@ -109,7 +109,7 @@ class FunctionWriter:
         return self.exact(t, "ExtInst", self.module.glsl, op.GLSL[name], *operands)
 
     def remembered(self, key: object) -> SpirvValue | None:
-        """Return the value that `remember` stored under the key, or None."""
+        """Return the value that `remember` stored under the key, or None if there is no such value."""
         return self._known_at_head.get(key)
 
     def remember(self, key: object, value: SpirvValue) -> SpirvValue:
@@ -135,7 +135,7 @@ class FunctionWriter:
         return self.const(x.type, struct.unpack(">d", bytes.fromhex(x.ref[2:].zfill(16)))[0])
 
     def const(self, t: ir.Type, number: int | float | bool) -> SpirvValue:
-        """Return a constant of a given type."""
+        """Return a constant of the module with this type and value."""
         return self.module.constant(t, number)
 
     # -- variables ------------------------------------------------------------------------------------------
@@ -169,27 +169,27 @@ class FunctionWriter:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Forget after the `with` block the values computed in it, because its blocks do not dominate later code."""
+        """Discard, after the `with` block, the values reused from code in it, which does not dominate later code."""
         self._known.append({})
         yield
         self._known.pop()
 
     def branch(self, label: int) -> None:
-        """Jump to a label, unless the current block has ended."""
+        """Emit a branch to a label, unless the current block has ended."""
         if not self.ended:
             self._end("Branch", label)
 
     def ret(self, value: ir.LLVMValue) -> None:
-        """Return a value from the function."""
+        """Emit a return of a value from the function."""
         self._end("ReturnValue", self.value(value).id)
 
     def ret_void(self) -> None:
-        """Return from the function without a value."""
+        """Emit a return from the function without a value."""
         self._end("Return")
 
     @contextmanager
     def if_then(self, cond: ir.LLVMValue) -> Iterator[None]:
-        """Run what the `with` block emits only where the condition holds."""
+        """Emit an `if` whose branch holds the instructions that the `with` block emits."""
         then, done = self.module.fresh(), self.module.fresh()
         held = dict(self.held)
         self.emit("SelectionMerge", done, 0)
@@ -203,7 +203,7 @@ class FunctionWriter:
         self.open(done)
 
     def if_else(self, cond: ir.LLVMValue, then: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Run one of two blocks, which `then` and `orelse` emit."""
+        """Emit an `if` with two branches, whose instructions `then` and `orelse` emit."""
         yes, no, done = (self.module.fresh() for _ in range(3))
         held = self.held
         self.emit("SelectionMerge", done, 0)

@@ -143,7 +143,7 @@ def _count(name: str) -> Callable[..., SpirvValue]:
 
 
 class ArithmeticWriter(FunctionWriter):
-    """Write the arithmetic of a function."""
+    """Write the arithmetic instructions of one SPIR-V function, with constant folding."""
 
     # -- arithmetic -----------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class ArithmeticWriter(FunctionWriter):
     fadd, fsub, fmul, fdiv = _sum("FAdd"), _sum("FSub"), _product, _real("FDiv")
 
     def mul(self, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Emit a product of integers."""
+        """Emit the product of two integers and return it."""
         return self._times(*hidden_factors(self, x, y))
 
     def srem(self, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
@@ -177,7 +177,7 @@ class ArithmeticWriter(FunctionWriter):
         return low, high
 
     def fneg(self, x: ir.LLVMValue) -> SpirvValue:
-        """Emit the negative of a real."""
+        """Emit the negative of a real and return it."""
         return self.exact(x.type, "FNegate", x)
 
     def arithmetic(self, name: str, *operands: SpirvValue) -> SpirvValue:
@@ -192,27 +192,27 @@ class ArithmeticWriter(FunctionWriter):
     # -- conversions ----------------------------------------------------------------------------------------
 
     def fpext(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Widen a real to a larger type."""
+        """Emit a conversion of a real to a wider real type, which is exact."""
         v = self.value(x)
         return subnormals.f32_to_f64(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
     def fptrunc(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Round a real to a smaller type."""
+        """Emit a conversion of a real to a narrower real type, with rounding."""
         v = self.value(x)
         return subnormals.f64_to_f32(self, v) if self.module.quirks.flushes else self.exact(to, "FConvert", v)
 
     def trunc(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Keep the low bits of an integer."""
+        """Emit a truncation of an integer to the low bits that fit the type `to`."""
         if to == I1:
             return self.icmp_unsigned("!=", self.and_(x, self.const(x.type, 1)), self.const(x.type, 0))
         return self._resized("UConvert", x, to)
 
     def zext(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Widen an integer with zeros."""
+        """Emit a widening of an integer to the type `to` with zeros in the new high bits."""
         return self._resized("UConvert", x, to)
 
     def sext(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Widen an integer with its sign."""
+        """Emit a widening of an integer to the type `to` that preserves its sign."""
         return self._resized("SConvert", x, to)
 
     def _resized(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
@@ -232,11 +232,11 @@ class ArithmeticWriter(FunctionWriter):
         return made
 
     def sitofp(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert a signed integer to a real."""
+        """Emit a conversion of a signed integer to a real."""
         return self._to_real("ConvertSToF", "SConvert", x, to)
 
     def uitofp(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert an unsigned integer to a real."""
+        """Emit a conversion of an unsigned integer to a real."""
         return self._to_real("ConvertUToF", "UConvert", x, to)
 
     def _to_real(self, name: str, widen: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
@@ -251,7 +251,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(to, name, x)
 
     def bitcast(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Reinterpret the bits of a value as a type of the same width."""
+        """Emit a reinterpretation of a value's bits as another type of the same width."""
         v = self.value(x)
         if self.module.type(v.type) == self.module.type(to):
             # Both types have the same SPIR-V type, so no instruction is needed.
@@ -261,11 +261,11 @@ class ArithmeticWriter(FunctionWriter):
     # -- comparisons and choices ----------------------------------------------------------------------------
 
     def icmp_signed(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Compare two integers as signed numbers."""
+        """Emit a comparison of two integers as signed numbers."""
         return self._icmp(sign, "S", x, y)
 
     def icmp_unsigned(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Compare two integers as unsigned numbers."""
+        """Emit a comparison of two integers as unsigned numbers."""
         return self._icmp(sign, "U", x, y)
 
     def _icmp(self, sign: str, kind: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
@@ -337,7 +337,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(I1, "FUnord" + _SIGNS[sign], v, w)
 
     def select(self, cond: ir.LLVMValue, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Choose one of two values by a condition."""
+        """Emit a selection of one of two values by a condition."""
         chosen, v, w = self.value(cond), self.value(x), self.value(y)
         if chosen.number is not None:
             return v if chosen.number else w

@@ -40,7 +40,7 @@ TARGET = Target("spirv", "none", concurrent=True, interleaved=True, native_half=
 
 @dataclass(frozen=True)
 class ShaderFeatures:
-    """List the features of a device that kernels may use.
+    """List the optional features of a device, such as 64-bit integers, that generated shaders may use.
 
     Attributes:
         int8: integers of 8 bits
@@ -208,7 +208,7 @@ class ModuleState:
 
 
 class ArithEmitter:
-    """Write straight-line arithmetic of a function.
+    """Emit the arithmetic of shared scalar operations into one SPIR-V function.
 
     Attributes:
         m: state of the module
@@ -255,7 +255,7 @@ class ArithEmitter:
 
 
 class Emitter(ArithEmitter, CheckedEmitter):
-    """Write the shader of one task.
+    """Emit the shader of one task: this class holds the values, locals and adstacks of the task.
 
     Attributes:
         task: number of the task

@@ -97,7 +97,7 @@ def _is_long(stmt: n.Stmt) -> bool:
 
 
 class ForLoop:
-    """Write a `for` loop.
+    """Emit the SPIR-V of one `for` loop of a task.
 
     Attributes:
         e: emitter of the task
@@ -116,7 +116,7 @@ class ForLoop:
         self.filled = e.filled
 
     def trip(self, k: ir.LLVMValue) -> None:
-        """Write trip number k, from 0."""
+        """Emit the body of the loop as trip number k, counted from 0."""
         e, b, loop = self.e, self.e.b, self.loop
         e.filled, one = self.filled, e.const(k, 1)
         if self.ran is not None:
@@ -128,7 +128,7 @@ class ForLoop:
         lower_block(e, loop.body)
 
     def emit(self) -> None:
-        """Write all trips."""
+        """Emit all trips of the loop."""
         e, b = self.e, self.e.b
         emitter: Any = e
         apart, usual = first_is_apart(emitter, self.loop), e.usual
@@ -150,12 +150,12 @@ class ForLoop:
         read_trips(e, self.loop.trips, self.ran)
 
     def _behind_first(self) -> ir.LLVMValue:
-        """Return the number of the next trip after trip 0, or the trip count if trip 0 has ended the loop."""
+        """Return the number of the trip after trip 0, or the trip count if the first trip ended the loop."""
         one, stop = self.e.const(self.count, 1), stop_condition(self.e, self.loop)
         return one if stop is None else self.e.b.select(stop, self.count, one)
 
     def _step(self, done: ShaderVariable) -> ir.LLVMValue | None:
-        """Add 1 to the trip counter, and return the condition that the trip has ended the loop, or None."""
+        """Emit an increment of the trip counter; return the condition that ends the loop, or None if none does."""
         done.set(self.e.b.add(done.get(), self.e.const(self.count, 1)))
         return stop_condition(self.e, self.loop)
 

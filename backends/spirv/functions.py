@@ -70,7 +70,7 @@ STEADY = frozenset({"sin", "tan", "asin", "tanh"})
 def _kept(
     e: ArithEmitter, name: str, found: ir.LLVMValue, x: ir.LLVMValue, y: ir.LLVMValue | None = None
 ) -> ir.LLVMValue:
-    """Return the result of a function, corrected on devices that flush subnormal arguments to zero.
+    """Return a function's result, replaced by its argument (for atan2 the quotient) where flushing could lose it.
 
     A device may lose a subnormal argument on the way through a polynomial, so the argument itself is the result. For
     atan2 the quotient is the result, where the second argument is not negative.

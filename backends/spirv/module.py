@@ -24,7 +24,7 @@ _FORMS = {"f16": "<e", "f32": "<f", "f64": "<d"}
 
 
 class SpirvValue(ir.LLVMValue):
-    """Represent the result of an instruction, with its type and id.
+    """Represent the result of a SPIR-V instruction by its type and its id in the module.
 
     Attributes:
         id: id of the result
@@ -46,7 +46,7 @@ class SpirvValue(ir.LLVMValue):
 
 
 def root_of(*values: ir.LLVMValue) -> int | None:
-    """Return the binding of the buffer into which one of the operands points, or None."""
+    """Return the binding of the buffer into which one of the operands points, or None if none has a binding."""
     return next((root for v in values if (root := getattr(v, "root", None)) is not None), None)
 
 
@@ -64,7 +64,7 @@ def text_words(text: str) -> list[int]:
 
 @dataclass
 class EntryPoint:
-    """Represent a shader of the module.
+    """Represent an entry point of a SPIR-V module: a shader's function, name and workgroup size.
 
     Attributes:
         id: id of its function
@@ -125,7 +125,7 @@ class SpirvModule:
         return self.bound - 1
 
     def require(self, capability: str) -> None:
-        """Declare a capability."""
+        """Declare that the module needs a capability of SPIR-V."""
         self.capabilities[capability] = None
 
     def name(self, id: int, text: str) -> None:
@@ -133,7 +133,7 @@ class SpirvModule:
         self.names += encode("Name", id, *text_words(text))
 
     def decorate(self, id: int, *words: int) -> None:
-        """Decorate an id."""
+        """Add a decoration, an instruction with further properties, to an id of the SPIR-V module."""
         self.decorations += encode("Decorate", id, *words)
 
     # -- types ----------------------------------------------------------------------------------------------

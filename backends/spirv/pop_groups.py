@@ -65,7 +65,7 @@ class PopGroups:
         return made if known.keys() <= {s.stack.alloca.stack for s in made.read} else None
 
     def emit(self, trip: Trip, count: ir.LLVMValue) -> None:
-        """Emit all trips of the loop.
+        """Emit all trips of the loop, in groups where possible and else one by one.
 
         Args:
             trip: writes the trip of a number

@@ -31,7 +31,7 @@ _REDUCE, _EXCLUSIVE_SCAN = 0, 2
 
 
 def lay_out_lists(m: ModuleState) -> None:
-    """Reserve words of the argument block for the list of each gated task with adstacks.
+    """Reserve words of the argument block for the iteration list of each gated task with adstacks.
 
     These are gated tasks with adstacks, in builds in which the order of iterations need not be kept.
     """
@@ -50,7 +50,7 @@ def _can_bind(m: ModuleState) -> bool:
 
 
 def _take(layout: BlockLayout, index: int) -> None:
-    """Add three words to the argument block for the list of one task: its address, capacity and length."""
+    """Add three words to the argument block for a task's iteration list: its address, capacity and length."""
     layout.list_at[index], layout.room_at[index], layout.length_at[index] = (layout.size + 8 * k for k in range(3))
     layout.size += 24
 

@@ -76,7 +76,7 @@ class Shaders:
 
     @property
     def code(self) -> bytes:
-        """Return the module as bytes."""
+        """Return the SPIR-V module as bytes."""
         return b"".join(word.to_bytes(4, "little") for word in self.words)
 
 
@@ -158,7 +158,7 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
 
 
 def _start(e: Emitter, block: n.Block) -> None:
-    """Emit a reset of the draw counter of the iteration to 0, if the block draws random numbers."""
+    """Emit a reset of the iteration's draw counter to 0 if the block draws random numbers."""
     if any(isinstance(stmt, n.Random) for stmt in walk(block)):
         e.draws = e.draws or e.b.scalar(I32)
         e.draws.set(e.b.const(I32, 0))

@@ -90,7 +90,7 @@ class StackGroup:
 
 @dataclass(frozen=True)
 class StackState:
-    """Represent an adstack of the shader and the group of stacks to which it belongs.
+    """Represent an adstack of the shader with its group, the adstacks that grow and shrink together with it.
 
     Attributes:
         stack: the stack in the layout
@@ -117,7 +117,7 @@ class StackState:
 
 
 def state_of(e: Emitter, name: str) -> StackState:
-    """Return the state of the adstack `name`. The first call creates all groups of adstacks of the task."""
+    """Return the StackState of the adstack `name`. The first call creates all groups of adstacks of the task."""
     if not e.stacks:
         numbers = lockstep(e.m.kernel.tasks[e.task].body)
         groups: dict[object, list[StackLayout]] = {}

@@ -36,7 +36,7 @@ class ShaderVariable:
 
 @dataclass(frozen=True)
 class ShaderArray:
-    """Represent a local array.
+    """Represent a local array of the kernel as a variable of a SPIR-V function.
 
     Attributes:
         id: id of its variable

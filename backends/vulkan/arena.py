@@ -63,7 +63,7 @@ class ArenaRegion:
 
 @dataclass(frozen=True)
 class Suballocation:
-    """Represent a piece of a region that one user holds.
+    """Represent a piece of shared memory, cut from a region, that one user holds.
 
     Attributes:
         region: the region in which the piece lies
@@ -155,7 +155,7 @@ class DeviceArena:
         return sum(region.buffer.size for region in self._regions)
 
     def find(self, address: int) -> ArenaRegion | None:
-        """Return the region that contains a host address, or None."""
+        """Return the region that contains a host address, or None if no region does."""
         return next((region for region in self._regions if region.begin <= address < region.end), None)
 
     def _large(self, size: int) -> Suballocation:

@@ -64,7 +64,7 @@ def _needs(stmt: Stmt, capability: str) -> bool:
 
 
 class OpenDevice:
-    """Hold an open device with its queue and adstack heap.
+    """Represent an open Vulkan device together with its queue, heap and buffers.
 
     Attributes:
         device: the device
@@ -93,7 +93,7 @@ class OpenDevice:
 
 
 class VulkanBackend:
-    """Compile kernels for Vulkan devices, and run them.
+    """Compile kernels to shaders for one Vulkan device, and run them there.
 
     Attributes:
         masked: features that are not used even where the device has them, so that each way around a missing feature

@@ -125,7 +125,7 @@ def reserve(
 
 
 class PrintStaging:
-    """Hold the buffer that receives the printed text of a kernel.
+    """Hold the buffer into which a kernel prints on a device without buffer addresses, and read it after a launch.
 
     Attributes:
         binding: its storage buffer
@@ -214,7 +214,7 @@ class DescriptorExecutable:
                 raise error
 
     def _run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> StackgradError | None:
-        """Launch the kernel, wait, and return the error that occurred in it, or None."""
+        """Launch the kernel, wait, and return the error that the launch recorded, or None if it recorded none."""
         layout, block = self.shaders.layout, self._block
         if layout.temps:
             begin = layout.temps_at
@@ -348,6 +348,6 @@ class DescriptorExecutable:
 
 
 def _in_parts(name: str, threads: int, rows: int) -> list[RecordedDispatch]:
-    """Return dispatches of an entry point that together have `threads` threads, each at most `rows`."""
+    """Return dispatches that split an entry point's `threads` threads into parts of at most `rows` threads."""
     firsts = range(0, threads, rows)
     return [RecordedDispatch(name, min(rows, threads - f) // LOCAL_SIZE, k, f, threads) for k, f in enumerate(firsts)]

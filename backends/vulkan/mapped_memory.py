@@ -68,7 +68,7 @@ def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def owner_of(array: np.ndarray) -> MappedMemory | None:
-    """Return the MappedMemory that owns the memory of an array, or None."""
+    """Return the MappedMemory that owns the memory of an array, or None if none does."""
     found = owners.owner_of(array)
     return found if isinstance(found, MappedMemory) else None
 

@@ -24,7 +24,7 @@ KEPT = 1 << 28
 
 
 class Buffer:
-    """Represent one Vulkan buffer and its memory. The constructor raises DeviceError if memory is short.
+    """Represent one Vulkan buffer with its memory. The constructor raises DeviceError if memory is short.
 
     Attributes:
         device: the device
@@ -57,7 +57,7 @@ class Buffer:
 
     @property
     def handle(self) -> Any:
-        """Return the VkBuffer handle."""
+        """Return the Vulkan handle (VkBuffer) of the buffer."""
         return self._handle
 
     def _bind(self) -> None:

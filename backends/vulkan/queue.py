@@ -200,7 +200,7 @@ class Queue:
         self._trash.append((give_back, size))
 
     def tidy(self) -> None:
-        """Free dropped objects if no wait is needed for that, or if many have accumulated."""
+        """Free dropped memory if that needs no wait, or if much of it has accumulated."""
         if not self._trash:
             return
         much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES

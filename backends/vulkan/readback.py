@@ -41,7 +41,7 @@ class _Copies(Ring):
     """Represent a ring whose command buffers are recorded again for each copy."""
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
-        """Do nothing, because each copy records its own commands."""
+        """Do nothing, because each copy records its own commands anew."""
 
     def record(self, source: Buffer, offset: int, target: Buffer, size: int) -> None:
         """Record the commands of the next copy into the next entry of the ring, which must be free.
@@ -85,7 +85,7 @@ class Readback:
         return region is not None and bool(cached) and region.buffer.kind not in cached
 
     def _region(self, array: np.ndarray) -> ArenaRegion | None:
-        """Return the region of shared memory that contains an array, or None."""
+        """Return the region of shared memory that contains an array, or None if the array is elsewhere."""
         return self._queue.arena.find(_address(array))
 
     def read(self, array: np.ndarray) -> np.ndarray:

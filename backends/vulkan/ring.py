@@ -106,7 +106,7 @@ class Ring:
             vk.vkEndCommandBuffer(buffer)
 
     def _mark(self, number: int, place: int) -> None:
-        """Do nothing. A subclass, `TaskTimes`, records a time stamp before entry `place` or after the last one."""
+        """Do nothing; the subclass `TaskTimes` records a time stamp before entry point number `place`."""
 
     @property
     def address(self) -> int:

@@ -100,7 +100,7 @@ class Staging:
             raise
 
     def copy_in(self) -> None:
-        """Copy all arrays to the device."""
+        """Copy all arrays of the launch to the device."""
         for run in self.runs:
             run.copy_in()
 
@@ -119,7 +119,7 @@ class Staging:
         return next(run for run in self.runs if run.begin <= at and at + size <= run.end)
 
     def release(self) -> None:
-        """Return the buffers to their pool."""
+        """Return the staging buffers to their pool."""
         for run in self.runs:
             self.pool.give(run.buffer)
         self.runs = []

@@ -113,7 +113,7 @@ class Windows:
         return self.place(name) - self.windows[self.bindings[name]].offset
 
     def copy_in(self) -> None:
-        """Copy all arrays to the device."""
+        """Copy all arrays of the launch into the buffer."""
         for run in self._runs:
             if run.end > run.begin:
                 size = run.end - run.begin
@@ -127,5 +127,5 @@ class Windows:
             bytes_at(at, size)[:] = self.buffer.view[place : place + size]
 
     def release(self) -> None:
-        """Return the buffer to its pool."""
+        """Return the buffer that holds the copies to its pool."""
         self.pool.give(self.buffer)

@@ -28,7 +28,7 @@ The kinds are "local", "array", "stack" (the primals of an adstack) and "adjoint
 
 @dataclass(frozen=True)
 class Activity:
-    """Hold the active values, locals and arrays of one kernel.
+    """Represent the result of the activity analysis: the active values, locals and arrays of one kernel.
 
     Attributes:
         values: Active values.
@@ -85,7 +85,7 @@ def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
 
 
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
-    """Return False if `thing` is an array that is not among `carriers`, so that a derivative ends at a store to it."""
+    """Return False if a derivative ends at a store to `thing`: it is an array that is not among `carriers`."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 

@@ -54,7 +54,7 @@ class BeforeCopies:
 
 
 def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
-    """Return names of copies for the tasks that read the given arrays.
+    """Return the names of the copies by which tasks read the given arrays as they were before the launch.
 
     The copy of x for the first task that reads x is named `x.before`. The copies for later tasks are named `x.before2`
     and so on.
@@ -109,7 +109,7 @@ def redirect_to_copies(block: Block, copies: Mapping[str, str]) -> Block:
 
 
 def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
-    """Return the statement, with its nested blocks, with array accesses redirected to the copies."""
+    """Return the statement with its accesses to the arrays in `copies`, nested ones too, redirected to the copies."""
     stmt = map_blocks(stmt, lambda inner: redirect_to_copies(inner, copies))
     if isinstance(stmt, ACCESSES) and stmt.array in copies:
         return replace_fields(stmt, array=copies[stmt.array])
@@ -117,7 +117,7 @@ def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
 
 
 class RemovableRisks:
-    """Represent the set of loads at risk that are safe on copies made before the launch."""
+    """Find the loads at risk that a gradient can do without, because a copy made before the launch holds the value."""
 
     def __init__(self, kernel: Kernel, own: Iterable[Collection[str]]) -> None:
         """Find the arrays whose contents may differ if the tasks are repeated in another order of iterations.

@@ -55,7 +55,7 @@ def check_state(
     cured: Container[Risk],
     taped: bool,
 ) -> list[MarkedPair]:
-    """Return the pairs of accesses that marks must check at run time.
+    """Return the access pairs that marks must check at run time. Raise if `grad` reads an overwritten element.
 
     Raise StateOverwritten if `grad` surely reads an element that `forward` overwrites.
 
@@ -89,14 +89,14 @@ def check_state(
 
 
 def _fatal(risk: Risk, taped: bool) -> RiskPair | None:
-    """Return the first access pair of a load that marks cannot check or for which copies are better, or None."""
+    """Return the first access pair of a load that marks cannot or should not check, or None if they can check all."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 
 def find_dependences(
     kernel: Kernel, activity: Activity, risks: RiskAnalysis, at_risk: Mapping[Value, Risk]
 ) -> list[MarkedPair]:
-    """Return access pairs by which iterations may exchange values with a gradient, to be checked at run time.
+    """Return the access pairs by which iterations may exchange active values, which marks must check at run time.
 
     The launch must clear these pairs, even if the gradient does not need the values: the order of iterations decides
     what was read.

@@ -22,7 +22,7 @@ SHIFT = 1 << 40
 
 @dataclass(frozen=True)
 class ConflictRow:
-    """Represent the source location and the array of a read whose conflicts are one row of `$conflicts`.
+    """Represent a row of `$conflicts`, a marking kernel's output array, by its read's source location and array.
 
     Attributes:
         array: Name of the array that is read.

@@ -35,7 +35,7 @@ class Copier:
         self.names: dict[Value, Value] = {}
 
     def task(self, task: Task) -> Task:
-        """Return the copy of a task."""
+        """Return the copy of a task without effects other than stores to the chosen arrays."""
         bounds = self.block(task.bounds)
         indices = tuple(self.fresh(v) for v in task.indices)
         begin, end = (tuple(self.names[v] for v in ends) for ends in (task.begin, task.end))
@@ -55,7 +55,7 @@ class Copier:
         return self.names[value]
 
     def block(self, block: Block) -> Block:
-        """Return the copy of a block."""
+        """Return the copy of a block, in which all values and locals are new."""
         return tuple(self.stmt(s) for s in block if self._stays(s))
 
     def _stays(self, stmt: Stmt) -> bool:
@@ -86,7 +86,7 @@ class Copier:
         return self._operands(replace(map_blocks(stmt, self.block), **changes))
 
     def renamed(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the values that stand for the given operands in the copy."""
+        """Return the values that represent the given operands in the copy."""
         return tuple(self.names.get(v, v) for v in values)
 
     def _operands(self, stmt: Stmt) -> Stmt:

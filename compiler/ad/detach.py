@@ -1,4 +1,4 @@
-"""This module turns a kernel into a constant for a tape, whose gradient only zeroes overwritten adjoints.
+"""This module makes a kernel whose gradient passes no derivatives and only zeroes adjoints of overwritten elements.
 
     %3 = load x[i]      →      %9 = load x[i];  %3 = bit_cast %9
 
@@ -36,12 +36,12 @@ def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
 
 
 def detach_loads(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """Return the kernel, of any stage, in which the values read from the named real arrays have no derivative."""
+    """Return the kernel, of any stage, in which no derivative flows through values read from the named real arrays."""
     return _Detacher(kernel, frozenset(names)).run()
 
 
 def overwritten_arrays(kernel: Kernel) -> frozenset[str]:
-    """Return the real array parameters whose elements the kernel may replace and whose adjoints it does not use.
+    """Return the real array parameters that the kernel may overwrite and whose adjoints it does not access itself.
 
     A sum replaces nothing: the adjoint of an element is also the adjoint of its old content.
     """

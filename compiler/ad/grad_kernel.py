@@ -220,7 +220,7 @@ def _reverse_tasks(
 
 
 def _first_span(kernel: Kernel) -> Span | None:
-    """Return the first source location that the kernel knows, or None."""
+    """Return the first known source location of the kernel, or None if none is known."""
     spans = [s for s in kernel.locations if s is not None]
     return spans[0] if spans else None
 

@@ -146,7 +146,7 @@ class _MarkingBuilder:
                 self._copy(task, Copier(self.next_id, temps, self.at_risk, "temps."))
 
     def add(self, t: int, claims: list[MarkedPair]) -> None:
-        """Add tasks that write and compare marks, for access pairs on one array in one task."""
+        """Add tasks to the marking kernel that write and compare marks for access pairs on one array in one task."""
         number = len(self.marked)
         self.marked.append(claims[0].pair.access.array)
         task = self.source.tasks[t]
@@ -283,7 +283,7 @@ class _MarkWriter(Copier):
         return b.take()
 
     def _limit(self, b: Builder, row: int, number: Value) -> None:
-        """Emit the report of an iteration or access number that is too large for a mark."""
+        """Emit a report, in the row of `$conflicts`, that an iteration or access number is too large for a mark."""
         assert self.iteration is not None
         far = b.op("cmp_ge", self.iteration, b.const(ITERATIONS, i64))
         many = b.op("cmp_ge", number, b.const(ACCESSES, i64))
@@ -321,7 +321,7 @@ class _MarkWriter(Copier):
         b.if_(conflict, report)
 
     def _report(self, b: Builder, indices: Sequence[Value], row: _MarkedRead, weight: Value) -> None:
-        """Emit the report of a conflict: its first iteration and element, and the begin and extent of each axis.
+        """Emit the report of a conflict to `$conflicts`: its first iteration and element, and the box of the task.
 
         `weight` makes a conflict between iterations, which no tape removes, greater than any within one iteration.
         """

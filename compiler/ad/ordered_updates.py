@@ -62,7 +62,7 @@ class OrderedKernel:
     extents: Kernel | None = None
 
     def without(self, unread: Iterable[str]) -> OrderedKernel:
-        """Return an `OrderedKernel` without the given records. Their readers use the atomics' results directly."""
+        """Return the ordered kernel without the given record arrays; readers then use the atomics' results directly."""
         gone = set(unread)
         return self if not gone else _with_extents(_forget(self.kernel, gone), _left(self.records, gone), self.apart)
 
@@ -128,7 +128,7 @@ class _OrderingPass:
         return [s for s in walk_task(self.kernel.tasks[t]) if isinstance(s, ACCESSES)]
 
     def _atomics(self, t: int) -> list[n.Atomic]:
-        """Return the atomics of task t."""
+        """Return the atomic updates of task `t`."""
         return [s for s in self._accesses(t) if isinstance(s, n.Atomic)]
 
     def _is_overwritten(self, array: str, t: int) -> bool:
@@ -275,7 +275,7 @@ def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]
 
 
 def _left(records: dict[str, int], gone: set[str]) -> dict[str, int]:
-    """Return the records whose names are not in `gone`."""
+    """Return the record arrays, those that store results of atomics, whose names are not in `gone`."""
     return {name: t for name, t in records.items() if name not in gone}
 
 

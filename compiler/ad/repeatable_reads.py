@@ -27,7 +27,7 @@ PathPlace = tuple[BlockPath, int]
 
 
 class LocalAccesses:
-    """Represent the reads and writes of locals in one task.
+    """Represent the reads and writes of locals in one task, and which of these reads may be repeated.
 
     Attributes:
         structure: The structure of the task.
@@ -76,7 +76,7 @@ class LocalAccesses:
         return found
 
     def is_same(self, value: Value, readers: Iterable[PathPlace]) -> bool:
-        """Return True if repeating a read at the reverses of its readers finds the value of the forward sweep.
+        """Return True if a read, repeated at the reverses of its readers, gives the value of the forward sweep.
 
         All later writes are taken to be undone by then.
 
@@ -91,7 +91,7 @@ class LocalAccesses:
 
     @staticmethod
     def _position(path: BlockPath, position: int, read: Occurrence) -> int | None:
-        """Return the position of a statement, or of the statement around it, in the block of a read, or None.
+        """Return where, in a read's block, a statement or the statement around it is; None if it is elsewhere.
 
         The result is None if the place lies outside that block.
         """

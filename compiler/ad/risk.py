@@ -101,7 +101,7 @@ class _AccessSite:
 
 
 class RiskAnalysis:
-    """Find the risks of the loads of a kernel of stage structured."""
+    """Find, in a kernel of stage structured, the loads whose elements later writes may overwrite."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -113,7 +113,7 @@ class RiskAnalysis:
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
 
     def _sites(self, t: int) -> Iterator[_AccessSite]:
-        """Yield the statements of task `t` with their places."""
+        """Yield the statements of task `t` with their positions, those of the bounds first."""
         for position, stmt in enumerate(walk(self.kernel.tasks[t].bounds)):
             yield _AccessSite(t, Occurrence((), position, stmt), in_bounds=True)
         for occurrence in self.structures[t].occurrences():
@@ -170,7 +170,7 @@ class RiskAnalysis:
             yield from ((site, self.writes[j]) for j in later[bisect_right(later, k) :])
 
     def final_value_risk(self, atomic: n.Atomic, task: int) -> Write | None:
-        """Return a write that may change the result of an atomic min or max after it, or None.
+        """Return a write that may change an element after an atomic min or max on it, or None if there is none.
 
         Atomics of the same operation in the same task do not count.
 
@@ -190,7 +190,7 @@ class RiskAnalysis:
         return None
 
     def read_between(self, atomic: n.Atomic, task: int, active: frozenset[Value]) -> n.Load | None:
-        """Return an active load of the same task that may read an atomic's element before its final value, or None."""
+        """Return an active load of this task that may read an atomic's element before its final value, or None."""
         sites = [s for s in self.writes if s.task == task and s.occurrence.stmt is atomic]
         for load in self.loads:
             stmt = load.occurrence.stmt
@@ -250,7 +250,7 @@ class RiskAnalysis:
         return False
 
     def _same_iteration(self, first: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> int:
-        """Return NO, MAYBE or HITS for the write overwriting the accessed element later in the same iteration."""
+        """Return HITS if the write overwrites the element later in the same iteration, MAYBE if it may, else NO."""
         structure = self.structures[t]
         common = common_block(first.path, write.path)
         loops = structure.loops(common)
@@ -269,7 +269,7 @@ class RiskAnalysis:
         return certain if comes_after(write, first, structure) else NO
 
     def _data(self, forms: list[Affine], t: int) -> bool:
-        """Return True if the indices depend on values other than loop indices, arguments and shapes."""
+        """Return True if the indices depend on values other than loop indices, arguments and shapes, such as data."""
         structure, indices = self.structures[t], self.kernel.tasks[t].indices
         found = {s for form in forms for s in form.symbols() if isinstance(s, Value)}
         return any(s not in indices and not structure.is_index(s) for s in found)

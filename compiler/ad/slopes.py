@@ -36,7 +36,7 @@ def with_slopes(task: Task, activity: Activity, first_id: int) -> tuple[Task, Sl
 
 
 class _Slopes:
-    """Insert the computation of slopes into the blocks of one task."""
+    """Rewrite the blocks of one task so that the slopes of active operations are computed in them."""
 
     def __init__(self, activity: Activity, first_id: int) -> None:
         self.activity = activity

@@ -128,11 +128,11 @@ class TangentSweep:
         return replace(task, body=self.block(task.body))
 
     def couples(self, stmt: n.Atomic) -> bool:
-        """Return True if the value and the tangent of the atomic's element must change in one step."""
+        """Return True if the value and the tangent of an atomic's element must be updated without interleaving."""
         return not self.hands_out(stmt) and (stmt.op != "add" or stmt.result in self.used)
 
     def hands_out(self, stmt: n.Atomic) -> bool:
-        """Return True if the atomic is the exchange by which the winner of a min or max takes an adjoint.
+        """Return True if the atomic exchange gives an adjoint, in a gradient, to the winner of a min or max.
 
         Only gradients contain such an exchange.
         """

@@ -25,7 +25,7 @@ from ..ir.walk import RESULTS, operands, walk_task
 
 @dataclass(frozen=True)
 class RemainderSymbol:
-    """Represent the symbol `form modulo modulus` in an affine form.
+    """Represent the remainder of an affine form by a constant, which counts as a symbol in another affine form.
 
     Attributes:
         form: form whose symbols are all fixed by a launch.
@@ -242,7 +242,7 @@ def single_iteration(task: Task) -> bool:
 
 
 def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
-    """Return True if two index tuples are equal in every iteration that they share."""
+    """Return True if two index tuples are equal in each iteration: all their affine forms are equal."""
     return len(a) == len(b) and all(x == y for x, y in zip(a, b))
 
 

@@ -33,7 +33,7 @@ Checked = Access | n.Within
 
 @dataclass(frozen=True)
 class LoopCheck:
-    """Represent the index check, done before a loop, of an index of the form coefficient * (loop index) + rest.
+    """Represent an index check that runs once before a loop, for an index coefficient * (loop index) + rest.
 
     Attributes:
         stmt: the access.
@@ -56,7 +56,7 @@ Conditions = tuple[tuple[Affine, ...], ...]
 
 @dataclass
 class IndexChecks:
-    """Hold the index checks that the code of a task must make.
+    """Represent the index checks that the code of one task must make: at accesses, before loops, and at launch.
 
     Statements are named by `id`; the task keeps them alive.
 
@@ -168,7 +168,7 @@ class _IndexAnalysis:
     # -- statements -----------------------------------------------------------------------------------------
 
     def block(self, body: Block) -> None:
-        """Visit the statements of a block. The caller then drops the facts that hold only in the block."""
+        """Visit the statements of a block; the caller removes the facts that hold only inside of it."""
         for stmt in body:
             kind = type(stmt)
             if kind in (n.Load, n.Store, n.Atomic, n.Within):
@@ -289,7 +289,7 @@ class _IndexAnalysis:
         return tuple(found) if all(found) else ()
 
     def _looked_at(self, stmt: Checked, axis: int) -> None:
-        """Record that an index is inside its axis after this statement, because it was checked there."""
+        """Record that an index is inside its axis after this statement, because the statement itself checks it."""
         # A thread that keeps a sum checks the index of the atomic only later.
         if not self.learns or isinstance(stmt, n.Atomic) and not self.hoist:
             return

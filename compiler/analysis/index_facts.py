@@ -42,7 +42,7 @@ class ResolvedForms(IndexForms):
 
 
 class IndexFacts(FactSet):
-    """This class holds the facts about the integers of one task.
+    """Hold the facts, such as ranges and inequalities, that are known about the integers of one task.
 
     Attributes:
         forms: forms of the values of the task.

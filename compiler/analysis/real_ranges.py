@@ -39,7 +39,7 @@ PATIENCE = 3
 
 @dataclass
 class RealRanges:
-    """Hold the interval of each value of a task.
+    """Hold the intervals of all values of a task, for all executions and for usual trips of loops.
 
     Attributes:
         always: intervals that hold whenever the value is computed.
@@ -52,7 +52,7 @@ class RealRanges:
     assumed: dict[Value, dict[str, float]] = field(default_factory=dict)
 
     def reach(self, value: Value, usual: bool = False) -> float:
-        """Return the largest magnitude of a value, or infinity if it is unknown.
+        """Return the largest magnitude that a value can have, in usual trips only if `usual`; infinity if unknown.
 
         If `usual`, only the usual trips of loops count.
         """
@@ -151,11 +151,11 @@ class _RangeAnalysis:
     # -- values ---------------------------------------------------------------------------------------------
 
     def of(self, value: Value) -> Interval:
-        """Return the interval of a value in the present kind of trips."""
+        """Return the interval of a value in the kind of trips, such as usual ones, that is being executed."""
         return self.values.get(value) or of_type(value.type)
 
     def define(self, value: Value, interval: Interval) -> None:
-        """Record the interval of a value in the present kind of trips."""
+        """Record the interval of a value in the kind of trips, such as usual ones, that is being executed."""
         least, most = of_type(value.type)
         interval = max(interval[0], least), min(interval[1], most)
         # An empty interval means that the value is never computed; any interval is correct.
@@ -226,7 +226,7 @@ class _RangeAnalysis:
         return _joined(ends)
 
     def _loop_back(self, loop: n.For, state: Locals) -> Locals | None:
-        """Execute a loop that pops adstacks, and return the intervals of locals after it."""
+        """Execute a loop that pops adstacks on intervals, and return the intervals of locals after it."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
         for stack, most in ((stack, self._special(stack)) for stack in stacks):

@@ -72,7 +72,7 @@ class Uniformity:
     # -- the fixed point ------------------------------------------------------------------------------------
 
     def _size(self) -> int:
-        """Return the number of values and names that are known to differ between lanes."""
+        """Return the number of values and names known to differ between lanes, to see if the number still grows."""
         return len(self.varying) + len(self.changing) + len(self.ragged) + len(self.mixed)
 
     def _settle(self, body: Block) -> None:
@@ -263,7 +263,7 @@ class _Strides:
         return None
 
     def _binary(self, stmt: n.Op, a: int | None, b: int | None) -> int | None:
-        """Return the stride of a sum, difference or product of values with strides `a` and `b`, or None."""
+        """Return the stride of a sum, difference or product of values with strides `a` and `b`; None if unknown."""
         if a is None or b is None:
             return None
         if stmt.op == "mul":

@@ -76,7 +76,7 @@ class NdarrayType:
 
 @dataclass(frozen=True)
 class ViewType:
-    """Represent the annotation of a view argument.
+    """Represent the annotation of a view parameter, with its requirements on the array under the view.
 
     Attributes:
         array: requirements on the array behind the view, which has one axis.
@@ -159,7 +159,7 @@ TYPE_ATTRIBUTE = "stackgrad_type"
 
 
 def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:
-    """Return the vector, matrix or struct type that an object is or has as its type, or None.
+    """Return the vector, matrix or struct type that an object is or is of, or None if it is none of these.
 
     Args:
         value: the object.

@@ -60,7 +60,7 @@ def _compare_two(t: Tracer, op: ast.cmpop, left: Operand, right: Operand) -> Ope
 
 
 def _is_none(operand: Operand) -> bool:
-    """Return True if an operand is known to be None while the kernel is traced."""
+    """Return True if an operand is the Python object None."""
     return isinstance(operand, Static) and operand.value is None
 
 

@@ -35,7 +35,7 @@ class _CapturedField:
 
 
 class CapturedFields:
-    """Hold the fields that one kernel uses."""
+    """Collect the fields that one kernel uses while it is traced, and name them in the IR."""
 
     def __init__(self, namer: Namer) -> None:
         self._namer = namer

@@ -163,7 +163,7 @@ class Tracer:
         return self.locations.setdefault(self.active.source.span(node), len(self.locations))
 
     def report(self, problem: ProblemError, node: ast.AST) -> None:
-        """Record a mistake as an error at the syntax node of the mistake, or at `node` if the mistake names no node."""
+        """Record a mistake as an error at its syntax node, or at `node` if the mistake has no node of its own."""
         span = self.active.source.span(problem.node or node)
         call = self.active.call_span
         name = self.active.function.__name__

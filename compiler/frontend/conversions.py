@@ -25,7 +25,7 @@ CONSTANT_LIMIT = 64
 
 
 def captured_operand(t: Tracer, operand: Operand) -> Operand:
-    """Return the operand that a captured Python object means in a kernel.
+    """Return a captured Python object as an operand, such as a vector for a host vector.
 
     A host vector, matrix, struct or view becomes an operand of the same kind, and a small NumPy array becomes a
     constant.

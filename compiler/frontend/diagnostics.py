@@ -61,7 +61,7 @@ class Diagnostics:
         self._warnings: dict[Diagnostic, None] = {}
 
     def error(self, problem: ProblemError, span: Span, context: str = "") -> None:
-        """Record a mistake.
+        """Record a mistake of the kernel as an error with its source location, to be raised later.
 
         Args:
             problem: the mistake.
@@ -73,7 +73,7 @@ class Diagnostics:
             self._errors[Diagnostic(problem.reason + context, problem.cure, span)] = problem.kind
 
     def warn(self, reason: str, cure: str, span: Span) -> None:
-        """Record a warning."""
+        """Record a warning on the kernel with its source location, to be shown after tracing."""
         self._warnings.setdefault(Diagnostic(reason, cure, span))
 
     @property

@@ -57,7 +57,7 @@ class LoopDomain:
 
 
 def target_names(node: ast.For) -> list[ast.Name]:
-    """Return the index names of a loop.
+    """Return the syntax nodes of the index names of a `for` loop.
 
     Raises:
         Problem: the target of the loop is no name.
@@ -70,7 +70,7 @@ def target_names(node: ast.For) -> list[ast.Name]:
 
 
 def domain_of(t: Tracer, node: ast.For) -> LoopDomain:
-    """Return the domain of a loop.
+    """Return the iteration domain of a `for` loop: a range, a box, or the elements of a field.
 
     Raises:
         Problem: the expression is no domain, or the number of indices is wrong.
@@ -198,7 +198,7 @@ def _ndrange(t: Tracer, node: ast.Call) -> LoopDomain:
 
 
 def _length(t: Tracer, node: ast.expr) -> int:
-    """Return the number of items of the tuple in `*node`. The evaluation emits no statements."""
+    """Return the number of items of the tuple that `*node` unpacks, without emitting statements."""
     with t.block():
         items = t.items(t.clean(node))
     if items is None:

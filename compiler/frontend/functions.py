@@ -377,7 +377,7 @@ ALIASES: dict[Any, str] = {
 
 
 def function_name(target: Any) -> str | None:
-    """Return the name of the built-in function of the kernel language that the object denotes, or None."""
+    """Return the name of the built-in function of the kernel language that an object denotes, or None if it is none."""
     if isinstance(target, LanguageFunction):
         return target.name
     try:

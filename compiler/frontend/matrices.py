@@ -29,7 +29,7 @@ ADD, SUB, MUL, DIV = (type_inference.BINARY[op] for op in (ast.Add, ast.Sub, ast
 
 @dataclass(frozen=True)
 class MatrixMethod:
-    """A `MatrixMethod` is a method of vectors and matrices.
+    """A `MatrixMethod` describes a method of vectors and matrices: its parameters and the function that lowers it.
 
     Attributes:
         params: names of the arguments; a name that ends in `=` is optional.

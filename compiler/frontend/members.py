@@ -18,7 +18,7 @@ from .scope import ArgumentVariable, CompoundVariable
 
 @dataclass(eq=False)
 class LaunchValue:
-    """A `LaunchValue` is a member of an argument: a number, vector, matrix or struct that each launch passes anew.
+    """A `LaunchValue` is a number, vector, matrix or struct in an argument object, passed anew by each launch.
 
     Attributes:
         kind: type of the value.

@@ -39,7 +39,7 @@ POISON = Poison()
 
 @dataclass(frozen=True)
 class Static:
-    """A `Static` is an object known at compile time.
+    """A `Static` is the operand for a Python object that is known at compile time.
 
     Attributes:
         value: the object.
@@ -149,7 +149,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def describe(operand: Operand) -> str:
-    """Return a phrase that describes the operand in error messages."""
+    """Return a phrase for error messages that says what an operand is, such as its type."""
     if isinstance(operand, Value):
         return f"a value of type {operand.type}"
     if isinstance(operand, Pack):

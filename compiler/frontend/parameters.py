@@ -44,7 +44,7 @@ ParameterKind = Literal["scalar", "aggregate", "array", "either", "view", "objec
 
 @dataclass(frozen=True)
 class Parameter:
-    """A `Parameter` describes one parameter of a kernel.
+    """A `Parameter` describes one parameter of a kernel: its name, kind, annotation and default.
 
     Attributes:
         name: name of the parameter.

@@ -198,7 +198,7 @@ class _Opaque(Exception):
 
 
 class InputFinder:
-    """This class finds the objects that a static expression reads; `reads` is None if the syntax does not show them.
+    """This class finds the objects that a static expression reads; `reads` is None if syntax alone cannot tell.
 
     Args:
         node: the expression.
@@ -289,7 +289,7 @@ def _quiet(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _is_object(found: Any) -> bool:
-    """Return True if an object may be passed on unrecorded, because later reads of its parts are recorded.
+    """Return True if an object itself needs no record, because reads of its parts will be recorded.
 
     Containers must be of a known kind.
     """

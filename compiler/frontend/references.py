@@ -53,7 +53,7 @@ from .source import MISSING
 
 
 def content(t: Tracer, found: Place | Operand) -> Operand:
-    """Return the operand itself, or, for a place, the value that is loaded from the place."""
+    """Return an operand unchanged, or the value that is loaded from a place."""
     return load(t, found) if isinstance(found, PLACES) else found
 
 
@@ -174,7 +174,7 @@ class _StructGradient(_Gradient):
 
 
 def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
-    """Return the gradient of a field, or None.
+    """Return the gradient of a field as a field, or None if the field has none.
 
     Its arrays are the gradients of the captured arrays, so that one array has one name.
     """
@@ -203,7 +203,7 @@ def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
 
 
 def _field_attribute(t: Tracer, field: AnyField, hint: str, name: str) -> Operand:
-    """Return an attribute of a field."""
+    """Return the operand for an attribute of a field, such as `x.shape` or `x.grad`."""
     if name == "shape":
         return Static(ShapeOf(field, hint), hint + ".shape")
     if name == "grad":

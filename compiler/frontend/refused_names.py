@@ -177,7 +177,7 @@ def refuse(name: str) -> Unsupported:
 
 
 def caller_span() -> Span | None:
-    """Return the source line of the innermost stack frame outside of this package, or None."""
+    """Return the source line of the innermost stack frame outside of this package, or None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "stackgrad":
         frame = frame.f_back

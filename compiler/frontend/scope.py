@@ -18,7 +18,7 @@ from .operands import Operand
 
 @dataclass(frozen=True)
 class LocalVariable:
-    """A `LocalVariable` is a mutable scalar: a `Local` of the IR."""
+    """A `LocalVariable` is the meaning of a name that denotes a scalar local of the IR."""
 
     name: str
     dtype: Scalar
@@ -26,7 +26,7 @@ class LocalVariable:
 
 @dataclass(frozen=True)
 class ArgumentVariable:
-    """An `ArgumentVariable` is a scalar argument of the kernel."""
+    """An `ArgumentVariable` is the meaning of a name that denotes a scalar argument of the kernel."""
 
     name: str
     dtype: Scalar
@@ -132,7 +132,7 @@ class Scopes:
 
     @contextmanager
     def iterations(self) -> Iterator[Callable[[], None]]:
-        """Yield a function that a caller which unrolls a loop must call at the beginning of each iteration.
+        """Yield a function to call at the start of each unrolled iteration, which hides names of the last one.
 
         A local that ends in one iteration has ended after the loop, but does not exist yet in the next iteration.
         """

@@ -171,7 +171,7 @@ Snapshot = ValueSnapshot | IdentitySnapshot | MethodSnapshot | ItemsSnapshot | A
 
 
 def snapshot(found: Any, depth: int = _DEPTH, inside: dict[int, Any] | None = None) -> Snapshot:
-    """Return a snapshot of an object.
+    """Return a snapshot of an object, to compare the object with before later launches.
 
     Args:
         found: the object.

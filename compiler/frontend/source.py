@@ -25,7 +25,7 @@ MISSING = object()
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """A `FunctionSource` is the syntax tree of one function.
+    """A `FunctionSource` is the source text and the syntax tree of one function, with file and line.
 
     Attributes:
         file: name of the file.
@@ -229,7 +229,7 @@ def outer_names(function: FunctionType) -> list[str]:
 
 
 def annotation_of(function: FunctionType, name: str) -> Any:
-    """Return the annotation of a parameter, or of 'return', or None if there is none.
+    """Return the annotation of a parameter, or of 'return'; None if it has no annotation.
 
     An annotation that cannot be evaluated is returned as text.
     """

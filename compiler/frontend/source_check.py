@@ -149,10 +149,10 @@ def _no_types() -> dict[str, Any]:
 
 
 class _AssertRemover(ast.NodeTransformer):
-    """This transformer replaces assertions by `pass`."""
+    """This transformer replaces the assertions in a syntax tree by `pass`."""
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """Return a `pass` in place of the assertion."""
+        """Return a `pass` statement in place of an assertion."""
         return ast.copy_location(ast.Pass(), node)
 
 

@@ -105,7 +105,7 @@ class MessageTemplate:
             self.operand(t, operand)
 
     def formatted(self, t: Tracer, node: ast.JoinedStr) -> None:
-        """Append an f-string."""
+        """Append the parts of an f-string: literal text, and placeholders for values."""
         for part in node.values:
             if isinstance(part, ast.Constant):
                 self.literal(str(part.value))

@@ -71,7 +71,7 @@ def index_type(dtype: Scalar) -> Scalar:
 
 
 def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
-    """Return the scalar type that a Python object such as `sg.f32`, `float` or `np.int32` denotes, or None."""
+    """Return the scalar type that an object such as `sg.f32`, `float` or `np.int32` denotes, or None if it is none."""
     if isinstance(value, Scalar):
         return value
     for python, dtype in ((int, options.default_ip), (float, options.default_fp), (bool, u1)):
@@ -86,7 +86,7 @@ def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
 
 
 def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
-    """Return the scalar type of an annotation, or None.
+    """Return the scalar type that an annotation, as an object or as text, denotes, or None if it denotes none.
 
     Of an annotation that is text, such as "ti.f32", only the part after the last dot counts.
     """
@@ -102,7 +102,7 @@ def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
 
 @dataclass(frozen=True)
 class BinaryOperator:
-    """A `BinaryOperator` describes one binary operator of Python.
+    """A `BinaryOperator` describes one binary operator of Python: its IR operation and its rule for types.
 
     Attributes:
         symbol: the operator in messages.

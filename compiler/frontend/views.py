@@ -49,7 +49,7 @@ def rename_view(operand: Static, name: str) -> Static:
 
 
 def _placed(t: Tracer, given: object) -> Operand:
-    """Return the offset or the size of a view, a number or a value of the IR, as an operand."""
+    """Return the offset or the size of a view as an operand; a number from an argument object is loaded."""
     if isinstance(given, LaunchValue):
         assert given.place is not None
         return load(t, given.place)
@@ -62,7 +62,7 @@ def first_of(t: Tracer, view: ViewOperand) -> Operand:
 
 
 def size_of(t: Tracer, view: ViewOperand) -> Operand:
-    """Return the number of elements."""
+    """Return the number of elements of a view as an operand."""
     return _placed(t, view.extent)
 
 

@@ -18,7 +18,7 @@ from .types import SCALARS, Scalar, i32, u1
 
 
 class Builder:
-    """A builder appends statements to the innermost open block.
+    """A builder numbers values and appends statements to the innermost block that is being built.
 
     Attributes:
         next_id: id that the next new value gets; ids start at `first_id`.

@@ -134,7 +134,7 @@ def _fields_of(cls: type) -> tuple[_Field, ...]:
 
 
 def _kind_of(annotation: Any) -> str:
-    """Return "plain" if JSON can store all types that an annotation names, else "any"."""
+    """Return "plain" if JSON can store values of the annotated type directly, else "any"."""
     is_plain = isinstance(annotation, str) and _PLAIN_NAMES.issuperset(annotation.split(" | "))
     return "plain" if is_plain else "any"
 

@@ -38,23 +38,23 @@ def _role(role: str, **kwargs: Any) -> Any:
 
 
 def result(**kwargs: Any) -> Any:
-    """Declare a field for a value that the statement defines (None where the value is optional)."""
+    """Declare a dataclass field for the value that a statement defines; None marks an optional one."""
     return _role("result", **kwargs)
 
 
 def operand(**kwargs: Any) -> Any:
-    """Declare a field for a value, or a tuple of values, that the statement reads."""
+    """Declare a dataclass field for a value, or a tuple of values, that a statement reads."""
     return _role("operand", **kwargs)
 
 
 def block(**kwargs: Any) -> Any:
-    """Declare a field for a nested block: a tuple of statements."""
+    """Declare a dataclass field for a nested block of a statement."""
     return _role("block", **kwargs)
 
 
 @dataclass(frozen=True)
 class Stmt:
-    """This class is the base of all statements.
+    """This class is the base of all statements of the IR.
 
     Attributes:
         FORM: text of the statement with placeholders for its fields; see `form`.

@@ -14,7 +14,7 @@ from .nodes import Block, Const, Kernel, Stmt, Task, Value, Within
 
 @with_stack_room
 def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
-    """Return the text of a kernel.
+    """Return the IR text of a kernel, which the parser can read.
 
     Args:
         kernel: the kernel.
@@ -30,7 +30,7 @@ def print_kernel(kernel: Kernel, with_locations: bool = False) -> str:
 
 @with_stack_room
 def print_statement(stmt: Stmt) -> str:
-    """Return the text of one statement with its blocks."""
+    """Return the IR text of one statement, nested blocks included."""
     return "\n".join(_statement(stmt, "", False))
 
 
@@ -53,7 +53,7 @@ def _block(block: Block, indent: str, locs: bool) -> list[str]:
 
 
 def _statement(stmt: Stmt, indent: str, locs: bool) -> list[str]:
-    """Return the text of a statement as a list of lines.
+    """Return the IR text of a statement, nested blocks included, as a list of lines.
 
     A block opens on the line of the statement; the rest of the form continues after the closing brace.
     """

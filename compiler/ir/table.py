@@ -43,7 +43,7 @@ class Table(Generic[K, V]):
         blank: str = "{todo}",
         derive: Callable[[K], str] | None = None,
     ) -> None:
-        """Register the table.
+        """Create a table without entries for the given keys, and add it to the list of all tables.
 
         Args:
             name: name of the table in messages.

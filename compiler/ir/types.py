@@ -33,7 +33,7 @@ def _scalar_text(scalar: Scalar) -> str:
 @documented(_scalar_text)
 @dataclass(frozen=True)
 class Scalar:
-    """A `Scalar` is a scalar type.
+    """A `Scalar` is a scalar type of the kernel language, such as f32 or u1.
 
     Attributes:
         name: name in IR text and in the public API, such as f32.

@@ -54,7 +54,7 @@ def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel
 
 
 def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Value], crossing: set[str]) -> Kernel:
-    """Return the kernel after liveness and marking were applied in turn until neither removes a statement.
+    """Return the kernel after the two passes, dead stores and unneeded statements, ran until neither removes more.
 
     Marking can find more only after liveness dropped statements, and liveness only after marking removed a read.
 
@@ -224,7 +224,7 @@ def _outer_locals(block: Block, shared: Collection[str]) -> list[str]:
 
 
 def _changed(stmt: Stmt, **new: Any) -> Stmt:
-    """Return the statement with these blocks in place of its own, or the same object if they are its own."""
+    """Return the statement with the given fields replaced, or the same object if all of them are unchanged."""
     return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else replace_fields(stmt, **new)
 
 

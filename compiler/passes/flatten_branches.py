@@ -65,7 +65,7 @@ class _FlaggedStatements:
 
 
 class _BranchFlattener(FreshNames):
-    """This class rewrites the tasks of one kernel."""
+    """This class rewrites the tasks of one kernel so that branches do not nest too deep."""
 
     def __init__(self, kernel: Kernel, limit: int) -> None:
         super().__init__(kernel)

@@ -62,7 +62,7 @@ class _ExitFrame:
 
 
 class _ExitLowering(FreshNames):
-    """This class lowers the tasks of one kernel in order.
+    """This class replaces break, continue, return and scope in the tasks of one kernel, in order.
 
     Attributes:
         temps: temporaries that the pass adds.
@@ -98,7 +98,7 @@ class _ExitLowering(FreshNames):
         return name
 
     def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
-        """Return the task, changed to do nothing if a temporary in `flags` says that an earlier task returned."""
+        """Return the task, changed to do nothing if a temporary named in `flags` says that an earlier task returned."""
         b = self.builder(task.loc)
         done = b.load(flags[0], (), u1)
         for flag in flags[1:]:

@@ -39,7 +39,7 @@ def rewrite_versions(kernel: Kernel) -> Kernel:
 
 
 class _VersionRewriter:
-    """This class rewrites the tasks of one kernel.
+    """This class replaces reads of locals by stored values in the tasks of one kernel.
 
     Attributes:
         next_id: id of the next new value.
@@ -54,7 +54,7 @@ class _VersionRewriter:
         self._written: dict[int, tuple[Stmt, frozenset[str]]] = {}
 
     def task(self, task: Task) -> Task:
-        """Return the rewritten task."""
+        """Return the task with reads of scalar locals replaced by the values that were stored to them."""
         self.names = {}
         bounds = self._block(task.bounds, {})
         begin, end = ((tuple(self.names.get(v, v) for v in e)) for e in (task.begin, task.end))

@@ -199,7 +199,7 @@ class _Simplifier(Rewriter):
         return tuple([m.op if isinstance(m, n.Op) else CONSTANT if isinstance(m, n.Const) else None for m in made])
 
     def _once(self, stmt: Stmt) -> Iterable[Stmt] | None:
-        """Return the replacement of a statement by the first law that matches, or None."""
+        """Return the replacement of a statement by the first law that matches, or None if no law matches."""
         if isinstance(stmt, n.Cast):
             return self._cast(stmt)
         if isinstance(stmt, n.BitCast):
@@ -233,7 +233,7 @@ class _Simplifier(Rewriter):
         return None
 
     def _chain(self, stmt: n.Op, c: int) -> Iterable[Stmt] | None:
-        """Return the replacement of (x op b) op c by x op (b op c), for wrapping integers, or None."""
+        """Return the replacement of (x op b) op c by x op (b op c) for wrapping integers, or None if it has none."""
         inner = self.definitions.get(stmt.args[0])
         if not isinstance(inner, n.Op) or inner.op != stmt.op:
             return None
@@ -250,7 +250,7 @@ class _Simplifier(Rewriter):
         return made, replace(stmt, op=op, args=(stmt.args[0], right))
 
     def _truth(self, stmt: n.Op) -> Iterable[Stmt] | None:
-        """Return the replacement of cast(b) != 0 by b, or of cast(b) == 0 by not b, for a boolean b, or None."""
+        """Return the replacement of cast(b) != 0 by b, or of cast(b) == 0 by not b, for a boolean b; None otherwise."""
         inner = self.definitions.get(stmt.args[0])
         if not isinstance(inner, n.Cast) or not inner.arg.type.is_bool:
             return None
@@ -268,7 +268,7 @@ class _Simplifier(Rewriter):
         return None
 
     def _bit_cast(self, stmt: n.BitCast) -> Iterable[Stmt] | None:
-        """Return the replacement of bit_cast(bit_cast(x)) by bit_cast(x), or None.
+        """Return the replacement of bit_cast(bit_cast(x)) by bit_cast(x), or None for any other bit cast.
 
         A bit_cast of an integer or boolean to its own type is the operand. A real is left alone, because its bit_cast
         ends the derivative.

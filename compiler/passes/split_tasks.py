@@ -174,7 +174,7 @@ class _Splitter:
         return b.take() + block, mapping, renamed
 
     def _local(self, name: str) -> str:
-        """Return a new name for the copy of a local that several tasks use."""
+        """Return an unused name for a task's own copy of a local that several tasks use."""
         k = 1
         while f"{name}.{k}" in self.taken:
             k += 1

@@ -73,7 +73,7 @@ def _ends(constant: int, terms: Iterable[tuple[SizeExpr, int]]) -> tuple[Number,
 
 
 def add(*parts: SizeExpr) -> SizeExpr:
-    """Return the sum of the parts."""
+    """Return the sum of the parts as a simplified size expression."""
     constant, terms = 0, Terms()
     for part in parts:
         more, found = linear(part)
@@ -98,7 +98,7 @@ def sub(a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def mul(a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return the product."""
+    """Return the product of a and b as a simplified size expression."""
     for known, other in ((value_of(a), b), (value_of(b), a)):
         if known is not None:
             return scale(other, known)
@@ -154,12 +154,12 @@ def mod(a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def maximum(*parts: SizeExpr) -> SizeExpr:
-    """Return the largest of the parts."""
+    """Return the maximum of the parts as a simplified size expression."""
     return _extreme("max", parts, lambda a, b: a.low >= b.high)
 
 
 def minimum(*parts: SizeExpr) -> SizeExpr:
-    """Return the least of the parts."""
+    """Return the minimum of the parts as a simplified size expression."""
     return _extreme("min", parts, lambda a, b: a.high <= b.low)
 
 
@@ -218,12 +218,12 @@ def negate(c: SizeExpr) -> SizeExpr:
 
 
 def all_of(*parts: SizeExpr) -> SizeExpr:
-    """Return the condition that all parts hold. They are evaluated in order, until one does not hold."""
+    """Return the condition that all parts hold; parts after the first false one are not evaluated."""
     return _junction("and", parts, FALSE, TRUE)
 
 
 def any_of(*parts: SizeExpr) -> SizeExpr:
-    """Return the condition that any part holds. They are evaluated in order, until one holds."""
+    """Return the condition that at least one part holds; parts after the first true one are not evaluated."""
     return _junction("or", parts, TRUE, FALSE)
 
 

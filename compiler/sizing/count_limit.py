@@ -47,7 +47,7 @@ def limit_counting(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths:
 
 
 def _is_long(loop: n.For | n.While) -> bool:
-    """Return True if a loop may make more than 2^32 trips, or contains another loop."""
+    """Return True if a loop could count so long that it needs a limit: over 2^32 trips, or with inner loops."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
     return any(isinstance(s, LOOPS) for s in walk(loop.body))

@@ -49,7 +49,7 @@ class Evaluator:
         self._numbers: dict[SizeExpr, int] = {}
 
     def look(self, points: int) -> None:
-        """Subtract the number of points to be evaluated from the permitted number. Raise TooManyPoints below 0.
+        """Deduct `points` from the number of points that may still be evaluated. Raise TooManyPoints below 0.
 
         Raises:
             TooManyPoints: There are more points than the caller wants.

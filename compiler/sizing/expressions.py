@@ -160,7 +160,7 @@ _NO_LOOP: frozenset[int] = frozenset()
 
 
 def _id(data: tuple[object, ...]) -> int:
-    """Return the number of the loop in the data of a node."""
+    """Return the number of the loop that a node refers to, which is the first item of its data."""
     number = data[0]
     assert isinstance(number, int)
     return number
@@ -175,7 +175,7 @@ def variable_of(over: SizeExpr) -> int:
 
 
 def const(value: Number | bool) -> SizeExpr:
-    """Return a constant."""
+    """Return a node for a constant number or truth value."""
     return node("const", (), (value,), value, value)
 
 

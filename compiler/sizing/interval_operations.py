@@ -76,12 +76,12 @@ WITHIN.update(
 
 
 def _less(x: SizeExpr, y: SizeExpr) -> SizeExpr:
-    """Return the condition x < y."""
+    """Return the condition x < y as a size expression."""
     return a.positive(a.sub(y, x))
 
 
 def _at_most(x: SizeExpr, y: SizeExpr) -> SizeExpr:
-    """Return the condition x <= y."""
+    """Return the condition x <= y as a size expression."""
     return a.positive(a.add(a.sub(y, x), ONE))
 
 
@@ -138,7 +138,7 @@ BOOLEAN.update(
 
 
 def operation(stmt: n.Op, args: tuple[SymbolicInterval, ...], around: PointContext | None) -> SymbolicInterval:
-    """Return the span of the result of an operation.
+    """Return the symbolic interval of an operation's result, given those of its operands.
 
     Args:
         stmt: The operation.

@@ -78,7 +78,7 @@ def walk_loop_body(
 def _walk(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval]]:
-    """Analyze a loop body once. Return its adstack flows and peaks. Restore the recognizer's loop context."""
+    """Analyze a loop body once, without changing the loop context, and return its adstack flows and peaks."""
     around, bounds = r.state.around, dict(r.state.bounds)
     enter()
     found = r.block(stmt.body)
@@ -103,7 +103,7 @@ def _bounds(dtype: Scalar) -> tuple[int, int]:
 
 
 def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
-    """Return how an iteration changes a local, given its final value in terms of the initial `symbol`, or None."""
+    """Return how an iteration changes a local, given its last value in terms of the first; None if unknown."""
     if after is None or after.is_condition or after.is_real:
         return None
     growth = _growth(after, symbol)

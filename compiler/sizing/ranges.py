@@ -174,7 +174,7 @@ class ClosedForms:
         return self._choice(begin, end, positive(ahead), first, rest)
 
     def _product(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a product, with factors independent of the index taken out, or None."""
+        """Return the closed form for a product: factors without the index are taken out; None if there are none."""
         outside = [f for f in body.args if self.number not in f.free]
         if not outside or self.kind == "largest" and any(f.low < 0 for f in outside):
             return None
@@ -206,7 +206,7 @@ class ClosedForms:
     # -- choices --------------------------------------------------------------------------------------------
 
     def _choice(self, begin: SizeExpr, end: SizeExpr, c: SizeExpr, x: SizeExpr, y: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a conditional body: the range is split where the condition changes, or None."""
+        """Return the closed form for a conditional body by splitting the range at the condition; None if impossible."""
         if self.number not in c.free:
             made = select_value(c, self.close(begin, end, x), self.close(begin, end, y))
             return self._nonempty(begin, end, made) if c.reads else made

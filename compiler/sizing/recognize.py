@@ -310,7 +310,7 @@ class SizeRecognizer:
 
 
 def _zero(dtype: Scalar) -> SymbolicInterval:
-    """Return the symbolic interval of the zero of a type."""
+    """Return the symbolic interval that contains only the zero of a type."""
     return s.constant_interval(0.0 if dtype.is_real else False if dtype.is_bool else 0)
 
 

@@ -106,7 +106,7 @@ class AccessRegions:
 
 
 def _box(intervals: Intervals, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Box | None:
-    """Return the box of one access, cut to the array; None if it is empty."""
+    """Return the box of the elements that one access may touch inside of its array; None if it is empty."""
     box = []
     for index, extent in zip(indices, shape):
         low, high = intervals.of(index)

@@ -54,7 +54,7 @@ def from_rows(rows: NodeRows) -> list[SizeExpr]:
 
 
 def _end(end: Number) -> Number | None:
-    """Return a bound, or None if it is infinite or NaN."""
+    """Return a bound for storage in JSON, which holds only finite numbers: None stands for any other."""
     return None if abs(end) == INFINITY or end != end else end
 
 

@@ -74,7 +74,7 @@ class SymbolicInterval:
         return self.low if self.low is not None and self.low is self.high else None
 
     def given(self, checks: Checks) -> SymbolicInterval:
-        """Return the interval with these checks added to the conditions for its validity."""
+        """Return the interval with these checks added to the checks under which it is valid."""
         return self if checks <= self.checks else SymbolicInterval(self.low, self.high, self.checks | checks)
 
 
@@ -115,17 +115,17 @@ def apply_operation(
 
 
 def add(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of a sum."""
+    """Return the symbolic interval of a sum."""
     return apply_operation((x, y), a.add, True, True)
 
 
 def sub(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of a difference."""
+    """Return the symbolic interval of a difference."""
     return apply_operation((x, y), a.sub, True, False)
 
 
 def mul(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the interval of a product.
+    """Return the symbolic interval of a product.
 
     It is known if both factors are known, if one factor is a constant, or if both factors are not negative.
     """

@@ -26,7 +26,7 @@ UNNAMED = "<size expression>"
 
 
 def print_size(x: SizeExpr, names: dict[int, str] | None = None) -> str:
-    """Return the text of an expression.
+    """Return the text of a size expression; `names` maps the numbers of loops to index names.
 
     Args:
         x: The expression.
@@ -136,7 +136,7 @@ def parse_size(text: str, kernel: Kernel) -> SizeExpr:
 
 
 class _SizeExprParser(Lexer):
-    """This recursive-descent parser reads one size expression."""
+    """This recursive-descent parser reads the text of one size expression."""
 
     def __init__(self, text: str, kernel: Kernel) -> None:
         super().__init__(text, UNNAMED, _LANGUAGE)

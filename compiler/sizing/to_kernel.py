@@ -154,7 +154,7 @@ class _SizeExprEmitter:
             self.scopes[-1].made[x] = self.b.get(name, i64)
 
     def _joined(self, over: SizeExpr, known: Value, made: Value) -> Value:
-        """Return the sum or maximum over a range extended by one value. A sum of non-negative numbers saturates."""
+        """Emit the step that extends a sum or maximum over a range by one value; a sum that is too large saturates."""
         b = self.b
         if over.kind == "largest":
             return b.op("max", known, made)
@@ -222,7 +222,7 @@ def _is_plain(x: SizeExpr) -> bool:
 
 
 def _const(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a constant."""
+    """Emit a constant as an IR value."""
     value = x.data[0]
     assert isinstance(value, (int, float))
     return m.b.const(value, u1 if isinstance(value, bool) else f64 if isinstance(value, float) else i64)
@@ -267,7 +267,7 @@ def _read(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _sum(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a sum, term by term."""
+    """Emit the value of a sum node, adding term by term."""
     constant, *factors = [int(d) for d in x.data]  # type: ignore[call-overload]
     low, high = constant, constant
     made = m.b.const(constant, i64)
@@ -285,7 +285,7 @@ def _times(a: float, b: int) -> float:
 
 
 def _product(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a product, factor by factor."""
+    """Emit the value of a product node, multiplying factor by factor."""
     made, low, high = m.value(x.args[0]), x.args[0].low, x.args[0].high
     for arg in x.args[1:]:
         ends = [_times(p, q) for p in (low, high) for q in (arg.low, arg.high)]  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
 
 
 class _TaskCollapse:
-    """This class reduces one uniform task to a single iteration."""
+    """This class reduces one task, whose iterations all count the same, to a single iteration."""
 
     def __init__(self, task: Task, sums: tuple[str, ...], first_id: int) -> None:
         self.whole = task

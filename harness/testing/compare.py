@@ -48,7 +48,7 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Standard:
-    """A `Standard` holds the arrays that the reference computed and the effect of rounding on each.
+    """A `Standard` holds the arrays that the reference computed, and how far rounding may change each.
 
     Attributes:
         arrays: the results of the reference, by name.

@@ -48,7 +48,7 @@ class Executor(Protocol):
     seconds: float | None
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Return the reason why this executor cannot run the kernel, or None."""
+        """Return the reason why this executor cannot run the kernel, or None if it can."""
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
         """Return the final contents of the arrays that the kernel uses; the given arrays stay unchanged.
@@ -103,7 +103,7 @@ class LaunchExecutor:
         return LaunchExecutor(self.name, self.backend, self.lowering, self.lower, CHECKED)
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Return the reason why the kernel exceeds a limit of the backend, or None."""
+        """Return the limit of the backend that the kernel exceeds, as text, or None if it exceeds none."""
         try:
             registered = registry.BACKENDS.get(self.backend.name)
             check(kernel, registered.limits if registered else self.backend.name)
@@ -121,7 +121,7 @@ class LaunchExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Launch the grad kernel on the final contents with the cotangents as adjoints. Return the adjoints.
+        """Run the grad kernel on the contents that the forward kernel left, from cotangents. Return the adjoints.
 
         Arrays that the kernel overwrites and its gradient reads are taken from the initial contents.
         """

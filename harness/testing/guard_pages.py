@@ -25,7 +25,7 @@ PATTERN = 0xA5
 
 @dataclass
 class GuardedArrays:
-    """Represent copies of arrays between guard pages, by name.
+    """Hold copies of arrays by name, each between guard pages, which fault if they are accessed.
 
     The copies stay readable as long as this object lives.
     """

@@ -51,7 +51,7 @@ class CapturedLike(Protocol):
 
     @property
     def error(self) -> str | None:
-        """Return the exception that the launch raised, as text, or None."""
+        """Return the exception that the launch raised, as text, or None if it raised none."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class JaxExecutor:
     seconds: float | None = None
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Return the reason why JAX cannot run the kernel, or None (JAX is absent, or the kernel is a gradient)."""
+        """Return the reason why JAX cannot run the kernel, such as that JAX is not installed, or None if it can."""
         if find_spec("jax") is None:
             return "jax is not installed; cure: pip install 'stackgrad[harness]'"
         return None if is_plain(kernel) else "the kernel is a gradient already"

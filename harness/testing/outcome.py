@@ -19,14 +19,14 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class OkOutcome:
-    """The execution ran to its end; `arrays` holds its results by name."""
+    """This outcome means that the execution ran to its end; `arrays` holds its results by name."""
 
     arrays: Arrays = field(repr=False)
 
 
 @dataclass(frozen=True)
 class TrapOutcome:
-    """The execution ended with an exception.
+    """This outcome means that the execution ended with an exception, such as a trap.
 
     Two executions that trap agree if their kinds are equal.
 
@@ -44,28 +44,28 @@ class TrapOutcome:
 
 @dataclass(frozen=True)
 class UnsupportedOutcome:
-    """The executor declares that it cannot run the kernel."""
+    """This outcome means that the executor declares that it cannot run the kernel, for a stated reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class RefusedOutcome:
-    """The compiler gives the kernel no gradient, for a stated reason."""
+    """This outcome means that the compiler refuses to differentiate the kernel, for a stated reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class PoisonedOutcome:
-    """The result depends on a discontinuity that lies within rounding, or at which conventions differ."""
+    """This outcome means that the result depends on a jump within rounding, or where conventions differ."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class UndecidedOutcome:
-    """The execution was not run, or rounding errors hide its result at this precision."""
+    """This outcome means that the execution was not run, or that rounding errors hide its result."""
 
     reason: str
 

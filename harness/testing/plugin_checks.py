@@ -89,7 +89,7 @@ def _dot(a: Arrays, b: Arrays) -> float:
 
 
 def _replays(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ThoroughReplay | ReplayCase]:
-    """Yield a replay in double precision and a replay in the precision of the kernel.
+    """Yield the replays of a launch in double precision and in the kernel's precision.
 
     If the kernel cannot be widened, a case that says so stands in place of the first replay.
     """

@@ -65,7 +65,7 @@ Direction = Literal["forward", "reverse"]
 
 @dataclass(frozen=True)
 class ReplayCase:
-    """Represent one launch in one direction and precision, with the comparisons of all executors.
+    """Represent the replay of a launch in one direction and precision, with the comparisons of all executors.
 
     Attributes:
         kernel: the kernel.
@@ -125,7 +125,7 @@ class ExecutorPanel:
 
 
 def replay(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ReplayCase]:
-    """Yield one case for each direction and precision of a recorded launch."""
+    """Yield the comparisons of a recorded launch, one case for each direction and precision."""
     own = LaunchSetting.of(launch)
     label = str(narrowest_type(own.kernel) or "exact")
     if launch.kind == "reverse":
@@ -144,7 +144,7 @@ def replay(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ReplayCase]:
 
 
 class Replay:
-    """Represent the replay of one launch in one precision.
+    """Replay one launch in one precision on all executors, and compare the results.
 
     Attributes:
         setting: the launch in this precision.
@@ -214,7 +214,7 @@ class Replay:
         return executor.gradient(at.kernel, at.arrays, after, at.scalars, at.draws, seeds)
 
     def _gradient_from(self, executor: LaunchExecutor, at: LaunchSetting, seeds: Arrays) -> Arrays:
-        """Run a kernel and then its grad kernel on one executor. Return the adjoints."""
+        """Run the forward kernel and then the grad kernel on one executor. Return the adjoints."""
         return self._gradient(executor, at, self._forward(executor, at), seeds)
 
     def _gradient_case(self, final: OkOutcome, cost: LaunchCost | None) -> ReplayCase:
@@ -267,7 +267,7 @@ class Replay:
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: LaunchCost | None
     ) -> list[Comparison]:
-        """Return the comparison of JAX, and that of dual numbers if JAX cannot decide.
+        """Return the comparison with JAX, followed by that with dual numbers if JAX cannot decide.
 
         JAX cannot decide if it cannot be asked, or if it has a convention of its own at a kink.
         """
@@ -282,7 +282,7 @@ class Replay:
         return [replace(jax, verdict="unsupported"), along_one]
 
     def _at_kink(self, standard: Standard, seeds: Arrays) -> bool:
-        """Return True if moves of the initial contents by a few roundings make the gradient jump."""
+        """Return True if the gradient jumps when the initial contents move by a few roundings."""
         for side in (1.0, -1.0):
             there = replace(
                 self.setting, arrays=perturb_by_largest(self.setting.arrays, self.precision.u, "kink", side)

@@ -25,7 +25,7 @@ _DECISIVE = DECIDED | OPEN
 
 @dataclass(frozen=True)
 class ReportedFault:
-    """Represent a fault of the program that was found without a comparison of executors.
+    """Represent a fault of the program, such as a NaN, that was found without comparing executors.
 
     Attributes:
         text: the message.
@@ -57,7 +57,7 @@ class ReportCell:
 
 @dataclass(frozen=True)
 class ReportRow:
-    """Represent the results of all executors for one kernel in one direction.
+    """Represent one row of a report: all executors' results for one kernel in one direction.
 
     Attributes:
         kernel: the name of the kernel.
@@ -91,7 +91,7 @@ class ReportRow:
 
 @dataclass
 class CheckReport:
-    """Represent the results of the check of one program.
+    """Represent the report of the check of one program: a row per kernel and direction, and the findings.
 
     Attributes:
         program: the name of the program.
@@ -199,7 +199,7 @@ def _stack_text(use: SlabUse) -> str:
 
 
 def _reasons(case: ReplayCase) -> list[str]:
-    """Return the reasons of the comparisons that gave a case its verdict."""
+    """Return the reasons of those comparisons that have the same verdict as the whole case."""
     found = [case.reason] if case.reason and case.verdict == case.reference else []
     return found + [f"{case.precision}: {c.reason}" for c in case.comparisons if c.verdict == case.verdict and c.reason]
 

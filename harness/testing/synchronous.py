@@ -68,11 +68,11 @@ class SynchronousBackend:
         return self.backend.rows_in_flight(kernel, task, sizes, options)
 
     def heap_report(self) -> dict[str, dict[str, int]]:
-        """Return the heap report of the wrapped backend."""
+        """Return the heap report of the backend whose launches are made synchronous."""
         return self.backend.heap_report()
 
     def reset(self) -> None:
-        """Reset the wrapped backend."""
+        """Reset the backend whose launches are made synchronous."""
         self.backend.reset()
 
 

@@ -78,7 +78,7 @@ def installed(package: str, python: str) -> str | None:
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """Represent the outcomes of a program and of its gradient on a peer.
+    """Represent what a peer answered for a program: the outcome of its forward run and that of its gradient.
 
     Attributes:
         forward: the outcome of the program.
@@ -91,7 +91,7 @@ class PeerAnswer:
 
 @dataclass
 class Peer:
-    """Represent a peer and its process.
+    """Represent a peer and the process in which it runs programs.
 
     One start of the package serves at most MANY programs, all of which start the package in the same way.
 
@@ -118,7 +118,7 @@ class Peer:
         return f"{package} is not installed; cure: {cure}"
 
     def supports(self, program: Program) -> str | None:
-        """Return the reason why the dialect of the peer cannot express this program, or None."""
+        """Return the reason why the peer's dialect cannot express this program, or None if it can."""
         try:
             render_source(program, self.name)
         except NotInDialect as error:

@@ -47,7 +47,7 @@ class MalformedDataError(ValueError):
 
 @dataclass(frozen=True)
 class AllowedWords:
-    """Represent the strings that a text field of a class may contain, as a test for allowed strings.
+    """Define which strings a text field of a class may contain, by a function that tests a string.
 
     Attributes:
         what: a description of the words, for messages.

@@ -1,4 +1,4 @@
-"""Run the command line with `python -m stackgrad`."""
+"""Run stackgrad's command line for `python -m stackgrad`."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ The runtime keeps no log; the level is accepted for programs of the dialect.
 """
 
 Template: TypeAlias = Any
-"""This class is the annotation `sg.template()` or `sg.Template`.
+"""Represent the annotation `sg.template()` or `sg.Template` of a parameter of a kernel or func.
 
 A parameter of a kernel with this annotation is known when the kernel is traced. A parameter of a func with this
 annotation takes memory by reference.
@@ -1441,7 +1441,7 @@ def tanh(x: Any, /) -> Any:
     """
 
 def template() -> Any:
-    """This class is the annotation `sg.template()` or `sg.Template`.
+    """Represent the annotation `sg.template()` or `sg.Template` of a parameter of a kernel or func.
 
     A parameter of a kernel with this annotation is known when the kernel is traced. A parameter of a func with this
     annotation takes memory by reference.

@@ -17,7 +17,7 @@ from .coefficients import COEFFICIENTS, CONSTANTS
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """Represent the layout of a real type in bits.
+    """Represent the bit layout of a real type: its width and the number of its mantissa bits.
 
     Attributes:
         mantissa: Number of stored digits.
@@ -39,7 +39,7 @@ class FloatFormat:
 
     @property
     def one(self) -> int:
-        """Return the bits of 1.0."""
+        """Return the bit pattern of 1.0 as an integer."""
         return self.bias << self.mantissa
 
     @property
@@ -49,7 +49,7 @@ class FloatFormat:
 
     @property
     def rounder_bits(self) -> int:
-        """Return the bits of `rounder`."""
+        """Return the bit pattern of the constant `rounder` as an integer."""
         return ((self.bias + self.mantissa) << self.mantissa) | 1 << (self.mantissa - 1)
 
 

@@ -40,7 +40,7 @@ class ExitBlocks:
 
 
 class Branching:
-    """Emit the control flow of one function of branching code.
+    """Emit the control flow of one function of branching code: blocks, loops, branches and traps.
 
     Attributes:
         e: Emitter of the function.

@@ -40,7 +40,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.LLVMValue
 
 
 def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the address of an element, or that of a harmless word where the index is outside.
+    """Return the address of an element, or that of a word of the argument block if the index is outside.
 
     The launch ends before the content of that word counts.
     """

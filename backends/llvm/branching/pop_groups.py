@@ -58,7 +58,7 @@ def _suits(e: Emitter, loop: n.For) -> bool:
 
 
 class PopGroups:
-    """Emit a loop that pops adstacks in groups of trips.
+    """Represent a loop that pops adstacks and is emitted in groups of trips that share their loads.
 
     Attributes:
         e: Emitter of the function.
@@ -119,7 +119,7 @@ class PopGroups:
     # -- a group --------------------------------------------------------------------------------------------
 
     def _tops(self, stack: str) -> list[ir.LLVMValue]:
-        """Emit loads of the values that the trips of a group find on top of a stack, and return them."""
+        """Emit loads of the stack values that the trips of a group will pop, and return them, first trip first."""
         e, cursor, found = self.e, self.e.flow.cursors[stack], []
         address = cursor.address(e)
         for _ in range(self.at_once):

@@ -132,7 +132,7 @@ class Cursor:
 
 
 def state_of(e: Emitter, name: str) -> StackState:
-    """Return the state of the stack with this name in the function being written."""
+    """Return the StackState of the adstack with this name in the function being written."""
     if not e.stacks:
         mine = [s for s in e.m.layout.stacks if s.task == e.task]
         numbers = lockstep(e.m.kernel.tasks[e.task].body)

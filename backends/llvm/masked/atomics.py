@@ -58,7 +58,7 @@ def _vector_update(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar) 
 
 
 def _combines(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> bool:
-    """Return True if several updates equal one update with a combined value."""
+    """Return True if the updates of all lanes by an atomic can be combined into one update of the element."""
     # Sums and products of f16 round each time, so they are not combined.
     return stmt.expected is None and t != f16 and e.lanes & (e.lanes - 1) == 0
 

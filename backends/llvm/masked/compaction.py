@@ -76,7 +76,7 @@ class _ChunkLoop:
         self.outcomes: list[tuple[ir.LLVMValue, ir.BasicBlock]] = []
 
     def emit(self, scan: ir.LLVMFunction, listed: ir.LLVMFunction, neighbors: ir.LLVMFunction | None) -> None:
-        """Emit the whole function.
+        """Emit the whole function that scans each chunk and runs its passing iterations.
 
         Args:
             scan: Function that lists the iterations of a chunk.
@@ -195,7 +195,7 @@ class _Scan:
             e.entry.store(const(I64, 0), total)
 
     def emit(self, along: bool) -> None:
-        """Emit the whole function: the scan of all blocks and the store of its three totals."""
+        """Emit the whole scan function; at its end it stores three totals, such as the number of passing iterations."""
         e, found = self.e, self.e.function.args[5]
         emit_block_loop(e, along, self._block)
         for at, total in enumerate(self.totals):
@@ -218,14 +218,14 @@ class _Scan:
         e.flow.go(after)
 
     def _add(self, at: int, amount: ir.LLVMValue) -> ir.LLVMValue:
-        """Emit an addition to one of the totals of the scan; return the old total."""
+        """Emit an addition to total number `at` of a scan, such as its passing iterations; return the old total."""
         b = self.e.b
         old = b.load(self.totals[at], I64)
         b.store(b.add(old, amount), self.totals[at])
         return old
 
     def _number(self) -> ir.LLVMValue:
-        """Return the number of active lanes."""
+        """Emit the number of active lanes of the mask and return it."""
         e, b = self.e, self.e.b
         number = e.intrinsic("ctpop", e.bits(e.flow.mask))
         return b.zext(number, I64) if e.lanes < 64 else number if e.lanes == 64 else b.trunc(number, I64)

@@ -187,6 +187,6 @@ def decode_indices(e: LaneEmitter, k: ir.LLVMValue, further: ir.LLVMValue) -> No
 
 
 def _set_lanes(e: LaneEmitter, axis: int, places: ir.LLVMValue) -> None:
-    """Set the index of an axis in each lane to the begin of the axis plus the lane's place."""
+    """Set the index of an axis in each lane to the axis's begin plus `places`, the lane's position on the axis."""
     index = e.body.indices[axis]
     e.values[index] = e.from_i64(e.b.add(e.splat(_box(e, axis)[0]), places), index.type)

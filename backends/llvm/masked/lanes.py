@@ -26,7 +26,7 @@ WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="51
 
 
 class LaneEmitter(Emitter):
-    """Hold the state of one function of masked code while it is being written.
+    """Emit masked code: this class holds the mask, the lanes and the values of one function being written.
 
     Attributes:
         body: Task whose iterations are the lanes, exits lowered.

@@ -65,7 +65,7 @@ class _LoopBlocks:
 
 
 class _AliveLanes:
-    """Hold a mask in memory of the lanes that still run a loop."""
+    """Hold, in memory, the mask of the lanes that have not yet left a loop."""
 
     def __init__(self, e: LaneEmitter) -> None:
         self.e = e

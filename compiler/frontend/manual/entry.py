@@ -13,7 +13,7 @@ from ...ir.ops import OPS
 
 @dataclass(frozen=True)
 class Entry:
-    """An `Entry` describes one name of the kernel language.
+    """An `Entry` is the manual's text on one name of the kernel language: parameters, meaning, derivative.
 
     Attributes:
         name: the name, as written after `sg.`.

@@ -152,7 +152,7 @@ def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int,
 
 
 def _close_books(machine: BoundedMachine) -> None:
-    """Widen the error bounds of elements, after all iterations of a task, by the effects of the iteration order."""
+    """Widen error bounds after a task by the effects of the iteration order; poison the run if they are unbounded."""
     for name, books in machine.ledgers.items():
         memory: FlatArray = machine.memory[name]
         element = books.conflict()
@@ -167,6 +167,6 @@ def _close_books(machine: BoundedMachine) -> None:
 
 
 def _note(machine: BoundedMachine, name: str, elements: np.ndarray, e: np.ndarray) -> None:
-    """Overwrite the errors of some elements of an array."""
+    """Overwrite the error bounds of some elements of an array."""
     if elements.size and (name in machine.errors or e.any()):
         machine.errors.setdefault(name, np.zeros(machine.memory[name].flat.size))[elements] = e

@@ -59,7 +59,7 @@ def judge(a: Arrays, b: Arrays, errors: Arrays, others: Arrays | None = None) ->
 
 
 def overall(verdicts: Mapping[str, ArrayVerdict]) -> VerdictState:
-    """Return the worst state of the verdicts: disagree, undecided or agree."""
+    """Return the worst of the verdicts: disagree, undecided or agree."""
     states = {v.state for v in verdicts.values()}
     return "disagree" if "disagree" in states else "undecided" if "undecided" in states else "agree"
 

@@ -177,7 +177,7 @@ class Ledger:
             self.terms[index], self.spread[index], self.mass[index] = 0.0, e, np.abs(content.astype(np.float64)) + e
 
     def conflict(self) -> int | None:
-        """Return an element whose value, or a value read from it, depends on the order of iterations, or None."""
+        """Return an element whose value, or a read of it, depends on the order of iterations; None if none does."""
         many, stored, read = self.owner == _MANY, self._was(ElementUse.STORED), self._was(ElementUse.READ)
         if self.takes:
             bad = many & stored & read & self.stores.nothing()
@@ -213,5 +213,5 @@ class Ledger:
 
 
 def last_of(index: LaneVector, e: LaneVector) -> LaneVector:
-    """Return the errors of the stored elements: that of the last lane if all lanes share one element."""
+    """Return the errors that stored elements get: if all lanes store to one element, only that of the last lane."""
     return e[-1] if index.ndim == 0 and e.ndim else e

@@ -70,7 +70,7 @@ class BoundedChunk(Chunk):
 
 @dataclass
 class BoundedMachine(Machine):
-    """A `BoundedMachine` is the state of an interpreter that computes an error bound for each value.
+    """A `BoundedMachine` is an interpreter, during one run, that computes an error bound beside each value.
 
     Attributes:
         errors: errors of memory, by array, flat; absent where all are zero.
@@ -103,7 +103,7 @@ class BoundedMachine(Machine):
         return frame
 
     def burn(self, block: Block) -> None:
-        """Count a trip of a loop and consume the fuel of its body; only loops call this method."""
+        """Count a trip of a loop, and deduct the statements of its body from the limit of executed statements."""
         self.trips += 1
         super().burn(block)
 
@@ -155,7 +155,7 @@ class BoundedMachine(Machine):
         return f"{where}{text}, at `{print_statement(stmt).splitlines()[0]}`"
 
     def need(self, stmt: Stmt, frame: LaneFrame, value: Value, what: str) -> None:
-        """Mark the run as poisoned unless the value is certain in all lanes."""
+        """Mark the run as poisoned unless the value has no error, and so is certain, in all lanes."""
         e = error(frame, value)
         if e is not ZERO and e.any():
             self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)

@@ -58,7 +58,7 @@ def _touch(m: BoundedMachine, s: Access, f: LaneFrame, index: LaneVector) -> Non
 
 
 def _put(m: BoundedMachine, array: str, index: LaneVector, e: LaneVector) -> None:
-    """Overwrite the errors of elements of an array."""
+    """Overwrite the error bounds of elements of an array."""
     known = m.errors.get(array)
     if known is None:
         if e is ZERO:
@@ -133,7 +133,7 @@ def _swapped(s: n.Atomic, f: LaneFrame, old: LaneVector, found: LaneVector, e: L
 
 
 def _raise(m: BoundedMachine, array: str, index: LaneVector, e: LaneVector) -> None:
-    """Raise the errors of elements to at least `e`.
+    """Raise the error bounds of elements of an array to at least `e`.
 
     Extremes move by no more than their operands, and an uncertain integer makes the element uncertain.
     """

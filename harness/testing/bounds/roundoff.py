@@ -175,7 +175,7 @@ class _RoundedBound:
         return gap if np.abs(r).max() < self.fmt.safe else self._repair(xs, errors, r, ZERO, gap)
 
     def _gap(self, xs: Arguments, r: LaneVector) -> LaneVector:
-        """Return |f(x) - r|, the rounding error of a result r.
+        """Return a bound of |f(x) - r|, the rounding error of a result r.
 
         It is computed in double precision for narrower types; else it is half an ulp, unless r is known to be exact.
         """

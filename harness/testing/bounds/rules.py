@@ -178,7 +178,7 @@ def _exact_root(x: Arguments, r: LaneVector) -> LaneVector:
 
 
 def _infinite_sum(x: Arguments, e: Arguments, r: LaneVector, p: LaneVector) -> LaneVector:
-    """Return zero errors, because inf + finite is certainly inf, and NaN + anything is NaN."""
+    """Return zero errors for a sum with an infinity or NaN, because such a result is certain."""
     return ZERO
 
 

@@ -63,7 +63,7 @@ class Stores:
         return mask
 
     def errors(self, content: LaneVector, of: LaneVector) -> LaneVector:
-        """Return the errors of the elements `of`, given the present contents of the array."""
+        """Return the error bounds of the elements numbered `of`, given the present contents of the array."""
         worst, least, most = self.worst[of], self.least[of], self.most[of]
         if not self.real:
             return np.where(worst > 0, INF, 0.0)

@@ -93,5 +93,5 @@ def _bit_cast(m: BoundedMachine, s: n.BitCast, f: LaneFrame) -> LaneFrame:
 
 @BOUNDED.row(n.Print)
 def _print(m: BoundedMachine, s: n.Print, f: LaneFrame) -> LaneFrame:
-    """Return the lanes unchanged and print nothing, because the run under comparison prints already."""
+    """Print nothing and return the lanes unchanged, because the run that is judged prints already."""
     return f

@@ -33,7 +33,7 @@ def image_of(text: str, names: Sequence[str]) -> bytes:
 
 @dataclass(frozen=True)
 class LoadedFunction:
-    """A `LoadedFunction` is an entry point of a loaded module."""
+    """A `LoadedFunction` is an entry point of an emulated GPU module, loaded as code of the CPU."""
 
     entry: EmulatedEntry
     run: Callable[[int, int, int, bool], None]
@@ -58,7 +58,7 @@ class LoadedModule:
     """
 
     def __init__(self, image: bytes, places: CheckPlaces, effort: int, room: Fibers | None = None) -> None:
-        """Compile an image for the host.
+        """Compile an image, the LLVM code of an emulated module, for the CPU and load it.
 
         Args:
             image: the image.

@@ -124,7 +124,7 @@ class EmulatedDriver(PendingWork):
 
     @property
     def early(self) -> int:
-        """Return the largest number of threads of a block that had ended when other threads reached a barrier."""
+        """Return the most threads of a block that had already ended when its other threads met at a barrier."""
         return max((module.early for module in self._modules.values()), default=0)
 
     def leaks(self) -> list[Leak]:
@@ -153,7 +153,7 @@ class EmulatedDriver(PendingWork):
         return image_of(text, entries)
 
     def load(self, image: bytes) -> int:
-        """Compile an image for the host and return its handle."""
+        """Compile and load an image for the CPU, and return the handle of the module."""
         self.counts["load"] += 1
         try:
             module = LoadedModule(image, self._places, self._effort, self._room)
@@ -177,7 +177,7 @@ class EmulatedDriver(PendingWork):
         return self._modules[module]
 
     def function(self, module: int, name: str) -> int:
-        """Return the handle of an entry of a module."""
+        """Return the handle of an entry point of a module."""
         functions = self._module(module, "cuModuleGetFunction").functions
         if name not in functions:
             raise refusal(500, "cuModuleGetFunction", f"{name}; there are {', '.join(functions)}")
@@ -337,7 +337,7 @@ class EmulatedDriver(PendingWork):
         return LaunchGraph(graph, executable, tuple(made.nodes))
 
     def discard(self, instance: LaunchGraph) -> None:
-        """Remove an instantiated graph."""
+        """Remove a graph that `instantiate` made."""
         del self._instances[instance.executable]
 
     def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:

@@ -101,7 +101,7 @@ class Fibers:
         self._mail = (ctypes.c_uint32 * (MOST * _MAIL // 4)).from_address(self.mails)
 
     def run(self, resume: Callable[[int, int], int], width: int, backward: bool) -> int:
-        """Run the threads of a block to their end. Return the maximum number that had ended at any barrier.
+        """Run the threads of a block to their end. Return the most that had already ended at any barrier.
 
         Args:
             resume: runs a thread to its next mail and returns the kind; the arguments are the thread and the phase.
@@ -178,7 +178,7 @@ def fibers() -> Fibers:
 
 
 def insert_requests(text: str) -> str:
-    """Return the LLVM code with barriers and warp operations replaced by requests in the thread's mailbox."""
+    """Return the LLVM code with barriers and warp operations replaced by requests that threads write to a mailbox."""
     for name in ASKS:
         text = re.sub(rf"^declare [^\n]*@\"?{re.escape(name)}\"?\([^\n]*\n", "", text, flags=re.M)
         text = re.sub(rf"@\"?{re.escape(name)}\"?(?=\()", f'@"{_own(name)}"', text)
@@ -320,7 +320,7 @@ def _ask(name: str, result: str, types: Sequence[str], kind: int) -> str:
 
 
 def _garbage(text: str) -> str:
-    """Return code that fills shared memory with ones before a block begins."""
+    """Return code that fills a block's shared memory with one-bits, so that reads before writes are noticed."""
     lines = []
     found = re.findall(r'^@"(sg\.shared\.[^"]+)" = [^\n]*\[(\d+) x (\w+)\]', text, re.M)
     for k, (name, count, kind) in enumerate(found):

@@ -74,7 +74,7 @@ class AddressSpace:
         self._lock = threading.Lock()
 
     def _reserve(self, size: int, how: int) -> int:
-        """Reserve a range of addresses without physical memory, and return its start."""
+        """Reserve a range of addresses without physical memory, and return its first address."""
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
         at: int | None = self._map(None, size, how, flags, -1, 0)
         if at in (None, ctypes.c_void_p(-1).value):
@@ -198,7 +198,7 @@ class DriverMemory:
 
     @staticmethod
     def describe(block: Allocation) -> str:
-        """Return a description of an allocation."""
+        """Return a description of an allocation for messages: its size, its kind and the code that asked for it."""
         return f"{block.size} bytes of {block.kind} memory, asked for in {block.asked}"
 
 

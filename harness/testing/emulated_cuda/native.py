@@ -53,7 +53,7 @@ class DriverActions(Protocol):
         """Record an event after all work queued on the stream."""
 
     def launch_graph(self, graph: int, stream: int) -> None:
-        """Launch a graph or an instance."""
+        """Launch a recorded or instantiated CUDA graph on a stream."""
 
     def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:
         """Replace the launch of a graph node by another launch of the same kernel."""
@@ -63,7 +63,7 @@ class DriverActions(Protocol):
 
     @property
     def current(self) -> int:
-        """Return the current context."""
+        """Return the handle of the current CUDA context."""
 
 
 class DriverFunctions:
@@ -75,7 +75,7 @@ class DriverFunctions:
     """
 
     def __init__(self, calls: DriverActions, entry: Callable[[int], EmulatedEntry]) -> None:
-        """Make the C functions; `entry` returns the entry of a function handle."""
+        """Make the C functions; `entry` returns the entry point that a function handle stands for."""
         self._calls, self._entry = calls, entry
         does: dict[str, Callable[..., int]] = {
             "cuLaunchKernel": self._on_launch,

@@ -52,15 +52,15 @@ class Streams:
         return sum(map(len, self.queues.values()))
 
     def open(self, stream: int) -> None:
-        """Add a stream."""
+        """Add an empty queue for a new stream."""
         self.queues[stream] = deque()
 
     def close(self, stream: int) -> None:
-        """Remove a stream."""
+        """Remove the queue of a stream."""
         del self.queues[stream]
 
     def drop(self) -> None:
-        """Remove all queued actions without running them."""
+        """Remove the queued actions of all streams without running them."""
         for queue in self.queues.values():
             queue.clear()
 
@@ -112,6 +112,6 @@ class Streams:
             work()
 
     def run_all(self) -> None:
-        """Run the work of all streams."""
+        """Run the queued actions of all streams."""
         for stream in list(self.queues):
             self.run(stream)

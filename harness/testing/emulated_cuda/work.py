@@ -45,7 +45,7 @@ class PendingWork:
         return int(self._words[1])
 
     def show_unawaited(self) -> None:
-        """Make each counted access to managed memory by the host print the Python stack to stderr."""
+        """Print the Python stack to stderr whenever the host touches managed memory while work is queued."""
         faulthandler.register(signal.SIGUSR1)
         self._words[2] = signal.SIGUSR1
 
@@ -84,7 +84,7 @@ class PendingWork:
             self._finish(lambda: self._streams.run(own))
 
     def wait_all(self) -> None:
-        """Run the work of all streams."""
+        """Run the queued work of all streams."""
         with self._lock:
             self.counts["wait all"] += 1
             self._finish(self._streams.run_all)
@@ -96,7 +96,7 @@ class PendingWork:
         return handle
 
     def destroy_event(self, event: int) -> None:
-        """Remove an event."""
+        """Remove an event, which must not be used any more."""
         del self._events[event]
 
     def record(self, event: int, stream: int | None = None) -> None:
@@ -147,7 +147,7 @@ class PendingWork:
         self._queue("launch graph", stream, replay)
 
     def destroy_graph(self, graph: int) -> None:
-        """Remove a recorded graph."""
+        """Remove a recorded graph, which must not be launched any more."""
         del self._graphs[graph]
 
     def _queue(self, what: str, stream: int | None, work: Callable[[], None]) -> None:
@@ -174,7 +174,7 @@ class PendingWork:
             self._close()
 
     def _finish(self, run: Callable[[], None]) -> None:
-        """Call `run`, which runs queued work. After an error of the driver, remove the remaining work."""
+        """Call `run`, which runs queued work; if it raises an error of the driver, drop the work that remains."""
         if not self._streams.pending:
             return
         with self._opened():

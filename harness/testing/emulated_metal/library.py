@@ -98,7 +98,7 @@ def load_library(text: str) -> ctypes.CDLL:
 
 
 def functions(entries: Sequence[MetalEntry]) -> dict[str, EntryFunction]:
-    """Return the entry points by name."""
+    """Return functions that call the entry points of a compiled Metal program, by name."""
     library = load_library(source(entries))
     found: dict[str, EntryFunction] = {}
     for entry in entries:

@@ -20,7 +20,7 @@ HOLES = {cls.__name__: "an oracle runs the forward kernel; adstacks exist in adj
 
 
 def require_supported(kernel: Kernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, object]) -> None:
-    """Raise unless an oracle can run the kernel on these arguments.
+    """Raise an error unless an oracle can run the kernel on these arguments.
 
     Real arrays may have any real dtype, because everything is computed in float64; other arrays need their own dtype.
 

@@ -42,7 +42,7 @@ class BlockExit:
     resumes: bool = False
 
     def outer(self) -> BlockExit | None:
-        """Return the exit that still applies in the enclosing frame after one frame was left, or None."""
+        """Return what remains of the exit after it has left one frame, or None if it ends there."""
         if self.depth is None:
             return self
         return BlockExit(self.depth - 1, self.resumes) if self.depth > 1 else None
@@ -75,7 +75,7 @@ def _blank(shape: tuple[int, ...], dtype: Scalar, carries: bool) -> DualArray:
 
 @dataclass
 class Iteration:
-    """Represent the state of one iteration of one task.
+    """Represent one iteration of a task on dual numbers: its values, locals and draws, and the shared memory.
 
     Attributes:
         memory: arrays and temporaries by name, shared by all iterations.
@@ -100,7 +100,7 @@ class Iteration:
     drawn: int = 0
 
     def block(self, body: n.Block) -> BlockExit | None:
-        """Execute the statements of a block; return the exit that ended it early, or None."""
+        """Execute the statements of a block; return the early exit that ended it, or None if it ran to its end."""
         for stmt in body:
             leave = EXECUTE[type(stmt).__name__](self, stmt)
             if leave is not None:
@@ -108,7 +108,7 @@ class Iteration:
         return None
 
     def place(self, stmt: Any, memory: DualArray, indices: Sequence[n.Value]) -> tuple[int, ...]:
-        """Return the concrete indices of an access.
+        """Return the indices of an access as numbers. Raise OutOfBounds if one is outside of the array.
 
         Raises:
             OutOfBounds: an index is outside the array.
@@ -120,7 +120,7 @@ class Iteration:
         return at
 
     def trap(self, kind: type[StackgradError], stmt: n.Stmt, reason: str) -> StackgradError:
-        """Return an exception with the source location of a statement."""
+        """Return an exception of this class whose message has the source location of a statement."""
         span = self.kernel.span(stmt.loc)
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.kernel.name}: {reason}")
 
@@ -172,7 +172,7 @@ def _memory(
 
 
 def _task(run: Iteration, task: n.Task) -> bool:
-    """Run all iterations of a task. Return True if the kernel ends with it."""
+    """Run all iterations of a task. Return True if a `return` in it ends the kernel."""
     if not task.is_parallel:
         return run.block(task.body) is not None
     run.block(task.bounds)
@@ -319,7 +319,7 @@ def _if(run: Iteration, stmt: n.If) -> BlockExit | None:
 
 
 def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, BlockExit | None]:
-    """Run one trip of a loop. Return True to go on; if False, also the exit that remains for the frames around."""
+    """Run one trip of a loop. Return True to go on, else False with the early exit that outer frames must take."""
     if stmt.trips is not None:
         run.values[stmt.trips] = wrap(trips, stmt.trips.type), ZERO
     leave = run.block(stmt.body)
@@ -390,4 +390,4 @@ def _assert(run: Iteration, stmt: n.Assert) -> None:
 
 @EXECUTE.row("Print")
 def _print(run: Iteration, stmt: n.Print) -> None:
-    """Print nothing, because an oracle answers with arrays."""
+    """Print nothing, because an oracle is asked for arrays only."""

@@ -26,7 +26,7 @@ from .jax_ops import JAX, convert, reinterpret, storage
 
 @dataclass
 class LockstepLaunch:
-    """Represent the state that all tasks of a launch share: kernel, memory, scalars, random key and used values.
+    """Hold what all tasks of a launch share: kernel, memory, scalars, random key, and the values that are read.
 
     `used` holds the values that some statement or box reads.
     """
@@ -137,7 +137,7 @@ class LockstepLanes:
         return cells, index
 
     def trap(self, kind: type[StackgradError], stmt: n.Stmt, reason: str) -> StackgradError:
-        """Return an exception with the source location of a statement."""
+        """Return an exception of this class whose message has the source location of a statement."""
         span = self.launch.kernel.span(stmt.loc)
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.launch.kernel.name}: {reason}")
 
@@ -400,4 +400,4 @@ def _assert(run: LockstepLanes, stmt: n.Assert, mask: np.ndarray) -> None:
 
 @TRANSLATE.row("Print")
 def _print(run: LockstepLanes, stmt: n.Print, mask: np.ndarray) -> None:
-    """Print nothing, because an oracle answers with arrays."""
+    """Print nothing, because an oracle is asked for arrays only."""

@@ -20,7 +20,7 @@ _SCALE = {"µs": 1e6, "ms": 1e3, "ns/step": 1e9, "kB": 1.0}
 
 
 def library(name: str, work: str, threads: int, arch: str) -> Any:
-    """Import and initialize the library of this name, and return it.
+    """Import the library of this name, initialize it for the benchmark `work`, and return it.
 
     Compiled code is read from disk only for the work that measures this.
     """
@@ -88,7 +88,7 @@ keep no GPU busy, so a work of such launches is measured as it is.
 
 
 def keep_gpu_busy(timed: Any, is_first: bool) -> None:
-    """Call the benchmark repeatedly without measuring, so that the GPU raises its clock before the measurement."""
+    """Run the benchmark for a while without measuring it, so that the GPU raises its clock."""
     if timed.figure is None:
         _calls_in(timed, BUSY[0] if is_first else BUSY[1])
 

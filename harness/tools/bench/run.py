@@ -34,7 +34,7 @@ class SampleColumn:
 
 
 class BenchProcess:
-    """Represent a process that runs one benchmark with one library."""
+    """Represent another process that runs one benchmark with one library and returns samples on request."""
 
     def __init__(self, python: str, library: str, work: str, threads: int, arch: str, cache: str) -> None:
         environment = {**os.environ, "BENCH_CACHE": cache, "OMP_NUM_THREADS": str(threads), "JAX_PLATFORMS": arch}
@@ -59,7 +59,7 @@ class BenchProcess:
         return json.loads(line) if line else {"error": f"the process ended ({self.process.wait()})"}
 
     def sample(self, column: str) -> object:
-        """Return one sample of a column, or a dict with the key `error`."""
+        """Return one sample of a column, measured by the process, or a dict with the key `error`."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(column + "\n")
@@ -69,7 +69,7 @@ class BenchProcess:
         return self._answer()
 
     def close(self) -> None:
-        """End the process."""
+        """End the process that runs the benchmark."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
@@ -121,7 +121,7 @@ def _measure_fresh(
 
 
 def _take(found: Figures, name: str, worker: BenchProcess) -> None:
-    """Add one sample of each column to the results, or record the reason why the benchmark cannot run."""
+    """Add one sample of each column from a process to the results, or record why the benchmark cannot run."""
     if worker.problem:
         found.setdefault("", {})[name] = SampleColumn(problem=worker.problem)
     for column, unit in worker.columns.items():

@@ -65,7 +65,7 @@ def real_field(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
 
 
 def integer_field(ti: Any, shape: Any, values: np.ndarray) -> Any:
-    """Return a field of i32."""
+    """Return a field of i32 with the given values."""
     made = ti.field(ti.i32, shape=shape)
     made.from_numpy(np.asarray(values, np.int32))
     return made

@@ -135,7 +135,7 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _coverage(name: str, counts: dict[str, int]) -> tuple[str, int, list[tuple[str, int]]]:
-    """Return the name of a group, the number of its items with a count above 0, and its items by rising count."""
+    """Return the name of a group of items, how many of them occurred, and all of them by rising count."""
     return name, sum(bool(count) for count in counts.values()), sorted(counts.items(), key=lambda row: row[1])
 
 

@@ -113,7 +113,7 @@ def from_plain(plain: Plain) -> Statistics:
 
 
 def ended_and_found(text: str) -> tuple[float, Statistics]:
-    """Return the time at which a unit ended and its statistics, from the text of its file.
+    """Return the time at which a campaign unit ended and its statistics, parsed from the text of its file.
 
     Raises:
         MalformedDataError: the text has another form.

@@ -48,7 +48,7 @@ def report(store: CampaignStore, findings: Sequence[Finding] | None = None, show
 
 
 def summary(found: Statistics) -> Plain:
-    """Return the key figures of a campaign, which a report shows at its top."""
+    """Return the key figures of a campaign, such as its number of cases, for the top of a report."""
     return {
         "seed": found.seed,
         "cases": found.cases,

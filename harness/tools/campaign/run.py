@@ -33,7 +33,7 @@ class WorkerPool(Protocol):
 
 
 class ProcessPool:
-    """Represent a pool of processes on this machine."""
+    """Represent the processes of this machine that run the units of a campaign."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -15,7 +15,7 @@ from ..plain_data import MalformedDataError, NumberLimits, Schema, one_of
 
 @dataclass(frozen=True)
 class CampaignSpec:
-    """Represent the settings of a campaign.
+    """Represent the settings of a campaign: seed, size of a unit, backends, peers, mutant.
 
     Attributes:
         seed: the seed of the first case.

@@ -25,7 +25,7 @@ LONGEST = 64 << 20
 
 
 class CampaignStore:
-    """Represent a campaign on disk.
+    """Represent a campaign in a folder: its spec, the results of finished units, and its findings.
 
     The constructor raises ValueError if the folder holds another campaign, or if it holds none and no spec is given.
     """

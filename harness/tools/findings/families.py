@@ -101,7 +101,7 @@ class Family:
         self.calls.add(calls_of(self.finding.program))
 
     def add(self, finding: Finding) -> bool:
-        """Count one more finding. Return True if it is now the smallest."""
+        """Count one more finding of the family. Return True if its program is now the smallest of the family."""
         self.count += 1
         self.calls.add(calls_of(finding.program))
         smaller = program_size(finding.program) < program_size(self.finding.program)
@@ -112,7 +112,7 @@ class Family:
 
 @dataclass
 class Families:
-    """Represent all families of a run, in the order in which they were found."""
+    """Represent all families of findings of a run, in the order in which they were found."""
 
     known: dict[FamilySignature, Family] = field(default_factory=dict)
 

@@ -73,14 +73,14 @@ class PeerCounts:
     judged: Counter[tuple[frozenset[str], bool]] = field(default_factory=Counter)
 
     def learn(self, pairs: list[frozenset[str]], gave: bool) -> None:
-        """Count for pairs of traits whether the peer returned a gradient of the kernel that has them."""
+        """Record, for each pair of traits of a kernel, if the peer returned a gradient of that kernel."""
         for pair in pairs:
             # 0 is final: a gradient that was returned once shows that the peer knows these traits.
             known = self.without.get(pair, 1)
             self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
 
     def gives(self, pairs: list[frozenset[str]]) -> bool:
-        """Return False if the peer has never returned a gradient of many kernels with one of these trait pairs."""
+        """Return False if, for one of these pairs of traits, the peer gave no gradient of many kernels with it."""
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     def foretell(self, found: frozenset[str]) -> bool:
@@ -104,7 +104,7 @@ class PeerCounts:
 
 @dataclass
 class Hunt:
-    """Represent the state of a search for faults in peers.
+    """Represent a search for faults in peers: cases run so far, families found, findings to be reduced.
 
     Attributes:
         peers: the names of the peers.
@@ -146,7 +146,7 @@ class Hunt:
         return best, program, wanted
 
     def _wanted(self, program: Program, source: RandomChooser) -> tuple[str, ...]:
-        """Return the peers for which a program may show a new fault, and some others at random."""
+        """Return the peers for which a program may show an unknown fault, and at random some of the other peers."""
         pairs = _pairs(traits(program))
         with self.lock:
             known = {p for p in self.peers if self._covered(p, program) or not self.counts[p].gives(pairs)}
@@ -334,7 +334,7 @@ def _enter_small(found: Hunt, small: Finding) -> Family | None:
 
 @dataclass
 class _CertainFilter:
-    """Filter programs while a finding is reduced, so that a certain gradient, once reached, is not lost again."""
+    """Accept, once a reduced program has had a certain gradient, only programs with a certain gradient."""
 
     reached: bool = False
 

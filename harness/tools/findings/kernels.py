@@ -46,7 +46,7 @@ Peers bound the number of values they save by such bounds, and refuse what they 
 
 
 class KernelsForPeers(Kernels):
-    """Draw short programs with bounded values and a gradient, limited to forms that peers can differentiate.
+    """Draw short random programs with bounded values, limited to forms that peers can differentiate.
 
     `bounding` is True while a bound of the plain kind is drawn.
     """
@@ -67,7 +67,7 @@ class KernelsForPeers(Kernels):
             super()._new_function()
 
     def _section(self) -> list[Stmt]:
-        """Return a parallel loop, or a serial loop along an array."""
+        """Return statements for one section of a program: a parallel loop, or a serial loop along an array."""
         self._open_serial()
         others = ((CHAINS, self._chain), (OWN_ARRAYS, self.own_arrays), (PRODUCTS, self._shared_product))
         for share, section in others:
@@ -87,11 +87,11 @@ class KernelsForPeers(Kernels):
         return domains.get(kind) or m.Range(self.trips(1), n), index
 
     def exit(self) -> list[Stmt]:
-        """Return a simple statement in place of an exit, because peers do not differentiate exits."""
+        """Return a simple statement where other programs get a loop exit, which peers do not differentiate."""
         return self.simple()
 
     def _as_while(self) -> list[Stmt]:
-        """Return a `for` loop in place of a `while`, because peers do not differentiate `while`."""
+        """Return a main loop of type `for` where other programs get a `while`, which peers do not differentiate."""
         return [self._main_loop()]
 
     # -- along an array ---------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class KernelsForPeers(Kernels):
     # -- serial loops -----------------------------------------------------------------------------------------
 
     def loop(self, depth: int) -> list[Stmt]:
-        """Return a `for` that holds further loops down to this depth."""
+        """Return a `for` loop that contains further loops as far as `depth` allows."""
         kind = self.draw.choice((*("for",) * 10, "box", "unrolled"))
         if kind == "unrolled" and depth == 1:
             return self._unrolled()

@@ -118,7 +118,7 @@ class Bisector:
         return self.made.lean.kernel, {**final, **self.seeds, **before_arrays(self.made.lean, self.initial)}
 
     def _first(self, kernel: Kernel, slots: tuple[TracedStatement, ...], wrong: dict[Value, str]) -> Suspect | None:
-        """Return the first wrong value that is computed from right values, or else the first wrong value."""
+        """Return the first wrong value that is computed from right values only, else the first wrong value of all."""
         if not wrong:
             return None
         sources = _ValueSources(kernel)
@@ -189,7 +189,7 @@ class Bisector:
         return {"classic": "classic", "policy": self.plan.policy}.get(self.key[1], "lean")
 
     def first_pass(self) -> Suspect | None:
-        """Return the first pass after which the kernel gives other results on the reference, or None."""
+        """Return the first pass whose kernel gives other results on the reference, or None if there is none."""
         seen: list[tuple[str, Kernel]] = []
         try:
             if self.key[0] == "forward":
@@ -225,13 +225,13 @@ def name_of(finding: Finding, panel: FuzzPanel) -> str:
 
 
 def _as_is(kernel: Kernel) -> Lowering:
-    """Return a kernel as a lowering without further passes, with its counting kernel if it has adstacks."""
+    """Return a lowering that leaves a kernel as it is, with its counting kernel if it has adstacks."""
     has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
     return prepare_forward(kernel) if has_stacks else Lowering(kernel)
 
 
 def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
-    """Return the difference of two executors' values of a statement beyond the errors, or an empty text.
+    """Return by how much values of two executors differ beyond the error bounds, as text; empty if they do not.
 
     Args:
         here: Values of the reference, one per lane.
@@ -249,7 +249,7 @@ def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
 
 
 class _ValueSources:
-    """Find the values that a statement's result is computed from, through locals, arrays and adstacks too."""
+    """Find the values from which a statement's result is computed, also those that pass through memory."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.written: dict[str, list[Value]] = {}
@@ -285,7 +285,7 @@ class _Forward:
         self.known = launch_bounded(of.made.plain.kernel, of.initial, of.scalars, of.draws)
 
     def differs(self, kernel: Kernel) -> str:
-        """Return the difference between the arrays that a kernel and the plain kernel compute, or an empty text."""
+        """Return how a kernel's arrays differ from those of the plain kernel, as text; empty if they do not."""
         found = attempt(lambda: launch_bounded(kernel, self.of.initial, self.of.scalars, self.of.draws).arrays)
         made = judge(self.known, "reference", found)
         return made.reason if made.verdict == "disagree" else ""
@@ -298,7 +298,7 @@ class _Reverse:
         self.of = of
 
     def differs(self, kernel: Kernel) -> str:
-        """Return the difference between a grad kernel and dual numbers as text, or an empty text."""
+        """Return how a grad kernel differs from dual numbers, as text; empty if it does not."""
         of = self.of
         made = Lowerings(of.made.kernel)
         # The cached property is set, because this kernel is to be judged.

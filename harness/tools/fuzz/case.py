@@ -111,7 +111,7 @@ class _Case:
         return kernel_of(self.program, self.plan)
 
     def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
-        """Record a verdict."""
+        """Record the verdict on one comparison of the case."""
         self.judged.append(JudgedComparison(direction, executor, reference, verdict, reason))
 
     def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
@@ -122,7 +122,7 @@ class _Case:
             self.add(direction, executor, "the compiler", "disagree", named_error(error))
 
     def features(self) -> CaseFeatures:
-        """Return the features of the case."""
+        """Return measured features of the case, such as loop depth, trip count and adstack depth."""
         if self.lowerings is None:
             return CaseFeatures()
         kernel = self.lowerings.kernel
@@ -158,7 +158,7 @@ class _Case:
         return isinstance(end, OkOutcome) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
 
     def _refusal(self, made: Lowerings) -> Exception | None:
-        """Return the compiler's or the marks' refusal to differentiate these launches, or None."""
+        """Return the error by which the compiler or the marks refuse a gradient of these launches, or None."""
         if id(made) not in self.refusals:
             self.refusals[id(made)] = made, made.refusal or self._overlap(made, self.panel.reference)
         return self.refusals[id(made)][1]
@@ -192,7 +192,7 @@ class _Case:
         return self.plan.forward or not self.lowerings.is_wide
 
     def _states(self, plain: Kernel) -> Arrays:
-        """Run all launches on the reference, record the bounded state after each, and return the final arrays."""
+        """Run all launches on the reference, store the arrays with error bounds after each; return the last arrays."""
         state: Arrays = self.initial
         errors: Arrays | None = None
         for launch in range(self.plan.launches):
@@ -211,13 +211,13 @@ class _Case:
         return memory
 
     def _text_twin(self, expected: Outcome) -> None:
-        """Compare the kernels that the frontend and the program model make of one program, bit by bit."""
+        """Compare the frontend's kernel of the program with the kernel that the program model makes, bit by bit."""
         if not (self.plan.text and self.plan.wants("forward", "text")):
             return
         self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
 
     def _other_text(self) -> Lowerings:
-        """Return the lowerings of the rendering that is not tested: that of the model or that of the frontend."""
+        """Return the lowerings of the kernel that is not tested: the program model's, or the frontend's."""
         return Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced)))
 
     def _twins_forward(self, expected: Outcome) -> None:
@@ -226,7 +226,7 @@ class _Case:
                 self._same_bits(name, expected, partial(self._run_twin, Lowerings(kernel_of(twin, self.plan))))
 
     def _twins(self) -> list[tuple[str, Program]]:
-        """Return the names and texts of the twins: programs with the same meaning, written differently."""
+        """Return names and texts of twins of the program: programs of the same meaning that are written differently."""
         found = [(name, make(self.program)) for name, make in TWINS.items()] if self.plan.twins else []
         return [(name, twin) for name, twin in found if twin is not None]
 

@@ -49,7 +49,7 @@ class StoredPlan:
 
 @dataclass(frozen=True)
 class CorpusEntry:
-    """Represent the contents of the folder of one stored finding.
+    """Represent one entry of the corpus: a stored finding's folder, program, plan and failed comparison.
 
     Attributes:
         key: The comparison that failed; None if the process died.
@@ -157,7 +157,7 @@ def _entry(path: Path, corpus: Folder) -> Iterator[CorpusEntry]:
 
 
 def failed_key(judged: Iterable[JudgedComparison]) -> Key | None:
-    """Return direction and executor of the first comparison that failed, or None."""
+    """Return direction and executor of the first comparison that failed, or None if none failed."""
     return next((j.key for j in judged if j.verdict == "disagree"), None)
 
 

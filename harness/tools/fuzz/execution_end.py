@@ -9,7 +9,7 @@ from ...testing.outcome import OkOutcome, Outcome, TrapOutcome, one_line
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return True if two arrays are equal to the last bit, where every NaN equals every other."""
+    """Return True if two arrays have the same bits, where all NaNs count as equal."""
     if a.dtype.kind == "f":
         same = np.array_equal(a, b, equal_nan=True)
         return same and bool(np.array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(b) & ~np.isnan(b)))

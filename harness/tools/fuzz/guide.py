@@ -33,7 +33,7 @@ Reached = Mapping[str, int]
 
 
 class GuidedChoice(NamedTuple):
-    """Represent the program that was chosen for a case.
+    """Represent the program that was chosen for a case, its properties, and its number among the candidates.
 
     Attributes:
         shapes: Names of the properties that the program has.
@@ -72,7 +72,7 @@ def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
 
 
 class SeedTracks:
-    """Hand out consecutive seeds of a run, so that only one case of each track runs at a time.
+    """Hand out seeds of a run in an order in which cases with equal seed modulo TRACKS run one after another.
 
     Cases whose seeds agree modulo TRACKS form a track.
     """
@@ -84,7 +84,7 @@ class SeedTracks:
         self._reached: defaultdict[int, Counter[str]] = defaultdict(Counter)
 
     def take(self) -> tuple[int, dict[str, int]] | None:
-        """Return the next seed whose track has no running case, with the track's property counts, or None."""
+        """Return a seed whose track has no running case, with the track's property counts; None if there is none."""
         for seed in self._waiting:
             if seed % TRACKS not in self._busy:
                 self._waiting.remove(seed)

@@ -134,7 +134,7 @@ class _Instrumenter:
         self.lane: Value | None = None
 
     def make(self, insert: Insert, wanted: Callable[[Value], bool], params: dict[str, ArrayType]) -> Instrumented:
-        """Return the instrumented kernel.
+        """Return the kernel with statements inserted after each statement that defines a wanted value.
 
         Args:
             insert: Function that emits the statements for one value.
@@ -164,7 +164,7 @@ class _Instrumenter:
         return lane
 
     def block(self, block: Block) -> Block:
-        """Return a block with the inserted statements."""
+        """Return a block with the statements inserted that record or change values."""
         made: list[Stmt] = []
         for old in block:
             stmt = rename(old, self.renamed) if self.renamed else old

@@ -119,7 +119,7 @@ def _pooled(setup: WorkerSetup, processes: int, tracks: SeedTracks, hang: float)
 
 
 def _give(worker: CaseProcess, tracks: SeedTracks) -> bool:
-    """Start the next case and return True, or return False if there is none."""
+    """Start the next case on a worker and return True, or return False if no seed can start now."""
     job = _next(tracks)
     if job is not None:
         worker.give(job)

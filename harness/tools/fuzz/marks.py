@@ -25,7 +25,7 @@ _NAMED = re.compile(rf"(?<=iteration ){_NUMBERS}|(?<=iterations ){_NUMBERS} and 
 def marking_refusal(
     lean: Lowering, backend: Backend, launches: Sequence[Arrays], scalars: Scalars
 ) -> NotDifferentiable | None:
-    """Return the refusal that the marking kernel raises for one of these launches, or None.
+    """Return the marking kernel's refusal of the first launch that it refuses, or None if it refuses none.
 
     Args:
         lean: The lowering of the gradient.
@@ -45,7 +45,7 @@ def marking_refusal(
 
 
 def refusal_difference(name: str, found: Exception | None, expected: Exception | None) -> str:
-    """Return the difference between the refusals of a backend and of the reference in one line, or an empty text.
+    """Return how a backend's refusal differs from that of the reference, in one line; empty if it does not.
 
     Args:
         name: Name of the backend.

@@ -65,7 +65,7 @@ def _after(program: Program, arrays: Arrays) -> Program:
 def _reverse(
     program: Program, made: Lowerings, initial: Arrays, after: Arrays, scalars: Scalars
 ) -> BoundedResult | None:
-    """Return the bounded adjoints of the initial contents by which a peer's gradient is judged, or None."""
+    """Return the bounded adjoints by which a peer's gradient is judged; None if the gradient cannot be judged."""
     if not made.gradients or made.refusal is not None or made.lean.marking is not None:
         return None
     seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
@@ -76,7 +76,7 @@ def _reverse(
 
 
 def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> BoundedResult | None:
-    """Return the gradient computed from the final contents only, as peers compute it, or None.
+    """Return the gradient from array contents after the launch alone, as peers compute it; None if it needs others.
 
     The result is None if the gradient needs earlier contents, because the kernel overwrites what it read, or if it
     traps.

@@ -63,12 +63,12 @@ def _judged(name: str, case: RawCase, found: Outcome) -> JudgedComparison:
 
 
 def _released(case: RawCase) -> Kernel:
-    """Return the kernel with reads of an empty adstack replaced by 0, which is their meaning without checks."""
+    """Return the kernel as it behaves without checks: a read of an empty adstack gives 0."""
     return read_as_zero(case.kernel) if case.trap == EMPTY else case.kernel
 
 
 def _misreported(found: Outcome) -> str:
-    """Return a description of what is wrong in an overflow trap, or an empty text.
+    """Return what is wrong in an overflow trap, as text; empty if nothing is.
 
     A push finds an adstack exactly full, so the two numbers of a report differ by 1.
     """

@@ -141,7 +141,7 @@ def sign_of(found: CaseResult | Crash) -> tuple[str, ...]:
 
 
 def sign_of_judged(judged: Iterable[JudgedComparison]) -> tuple[str, ...]:
-    """Return direction, executor and error class (or 'value') of the first failed comparison, or ()."""
+    """Return direction, executor and error class (or 'value') of the first failed comparison; () if none failed."""
     failed = next((j for j in judged if j.verdict == "disagree"), None)
     if failed is None:
         return ()
@@ -178,7 +178,7 @@ def reduce(
 
 
 def _described(finding: Finding, program: Program, plan: FuzzPlan, execute: Execute) -> Finding:
-    """Return the reduced program with the verdicts of every executor of the finding."""
+    """Return the finding with its reduced program and new verdicts of all executors on it."""
     plan = replace(plan, backends=finding.plan.backends, oracle=finding.plan.oracle, forward=True)
     found = execute(Job(0, program, plan))
     if isinstance(found, Crash):

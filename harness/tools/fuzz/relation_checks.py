@@ -22,11 +22,11 @@ from .widened_cpu import executors
 
 
 class HasBackends(Protocol):
-    """Represent any object that holds backends by name."""
+    """Define the interface of an object that holds backends by name, such as a panel of the fuzzer."""
 
     @property
     def backends(self) -> Mapping[str, Backend]:
-        """Return the backends by name."""
+        """Return the backends of the panel by name."""
 
 
 def compare(

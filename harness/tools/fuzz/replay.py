@@ -14,7 +14,7 @@ from .worker import Crash, Execute, Job
 def replay(
     roots: Iterable[Path], backends: tuple[str, ...], execute: Execute
 ) -> Iterator[tuple[CorpusEntry, Finding | None]]:
-    """Yield each entry with the finding of a new run, or None if all executors agree.
+    """Replay each corpus entry; yield it with the finding of the new run, or with None if executors now agree.
 
     Args:
         roots: Folders of corpora or of single entries.

@@ -68,7 +68,7 @@ class CaseFeatures:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Represent the result of a case.
+    """Represent the result of one case of the fuzzer: verdicts, features and time.
 
     Attributes:
         retried: True if it was undecided in its own precision and ran again in double precision with fewer trips.

@@ -45,7 +45,7 @@ def compare(
 def _relaunched(
     lean: Lowering, first: Arrays, scalars: Scalars, reference: ReferenceBackend
 ) -> Iterator[JudgedComparison]:
-    """Launch a grad kernel on some arrays, then on arrays that give more trips, and judge the second launch.
+    """Launch a grad kernel, then launch it again on arrays that give more trips, and judge the second launch.
 
     Yield nothing if both states are equal, or the second traps or has no gradient.
     """

@@ -33,12 +33,12 @@ class Finding:
 
     @property
     def case(self) -> str:
-        """Return the name of the case."""
+        """Return the name of the finding's case: its seed and, if chosen, its candidate."""
         return f"seed {self.seed}" + ("" if self.candidate is None else f", candidate {self.candidate}")
 
     @property
     def title(self) -> str:
-        """Return the finding in one line."""
+        """Return one line of text on the finding: the crash, or the first comparison that failed."""
         if self.crash:
             return f"crash: {self.crash}"
         return str(next((j for j in self.judged if j.verdict == "disagree"), "no disagreement"))
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass
 class Statistics:
-    """Represent the counted results of a fuzzer run.
+    """Hold the counters of a fuzzer run: cases, outcomes, verdicts, features and findings.
 
     Attributes:
         outcomes: Number of cases by outcome.
@@ -75,7 +75,7 @@ class Statistics:
     interrupted: bool = False
 
     def add(self, result: CaseResult) -> None:
-        """Add the result of a case to the counters."""
+        """Update the counters of the run by the result of a case."""
         self.cases += 1
         self.retried += result.retried
         self.stacked += result.features.depth > 0
@@ -108,7 +108,7 @@ class Statistics:
         return sum(self.outcomes[o] for o in OUTCOMES if o not in DECIDED) / self.cases if self.cases else 0.0
 
     def line(self) -> str:
-        """Return the text of a status line."""
+        """Return the status line of the run as text."""
         counted = ", ".join(f"{self.outcomes[o]} {o}" for o in OUTCOMES if self.outcomes[o])
         return f"{self.cases} cases, {self.rate:.1f}/s: {counted or 'none yet'}; {self.crashes} crashes"
 

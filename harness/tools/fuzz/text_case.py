@@ -52,7 +52,7 @@ _MOST_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class TextVerdict:
-    """Represent the verdict on a text.
+    """Represent the verdict on an IR text: did the verifier accept it, and which undeclared error occurred.
 
     Attributes:
         passed: True if the verifier accepts the text.
@@ -94,7 +94,7 @@ def judge(seed: int) -> TextVerdict:
 
 
 def judge_text(text: str, rng: random.Random) -> TextVerdict:
-    """Return the verdict on an IR text; `rng` decides which compiler steps the text passes through."""
+    """Return the verdict on an IR text, after random compiler steps that `rng` chooses."""
     passed = False
     try:
         kernels = parse_kernels(text)
@@ -151,7 +151,7 @@ class _ResultRecorder:
 
 
 def _step(what: str, run_step: Callable[[], Any]) -> str:
-    """Run a compiler step. Return its undeclared error as text, or an empty text."""
+    """Run a compiler step. Return its error as text if stackgrad does not declare such errors, else an empty text."""
     try:
         run_step()
     except (InternalError, VerifyError) as error:

@@ -95,19 +95,19 @@ def _run(rng: random.Random, tokens: Sequence[str]) -> slice:
 
 
 def _lost(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Remove a run of tokens."""
+    """Return the tokens after removal of a random run of them."""
     part = _run(rng, tokens)
     return tokens[: part.start] + tokens[part.stop :]
 
 
 def _doubled(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Repeat a run of tokens."""
+    """Return the tokens with a random run of them repeated."""
     part = _run(rng, tokens)
     return tokens[: part.stop] + tokens[part.start :]
 
 
 def _exchanged(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Exchange two tokens."""
+    """Return the tokens with two of them exchanged."""
     made, a, b = list(tokens), _place(rng, tokens), _place(rng, tokens)
     made[a], made[b] = made[b], made[a]
     return made
@@ -160,7 +160,7 @@ def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tok
 
 
 def _spliced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Join the beginning of the text with the end of another text."""
+    """Return the beginning of this text joined to the end of another text, as tokens."""
     return tokens[: rng.randrange(len(tokens))] + list(foreign[rng.randrange(len(foreign)) :])
 
 

@@ -90,14 +90,14 @@ class _WatchedProcess:
         self.since = time.monotonic()
 
     def close(self) -> None:
-        """End the process."""
+        """End the watched process and close the connection to it."""
         self.connection.close()
         if self.process.is_alive():
             self.process.kill()
         self.process.join()
 
     def look(self) -> Iterator[tuple[int, bool, str]]:
-        """Yield seed, passed and problem of the cases that ended since the last call."""
+        """Yield (seed, passed, problem) for each case of the process that has ended since the last call."""
         try:
             while self.connection.poll():
                 yield from self._take(self.connection.recv())

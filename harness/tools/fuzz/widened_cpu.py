@@ -32,7 +32,7 @@ def _at_once() -> Iterator[None]:
 
 @dataclass(eq=False)
 class _WidenedExecutable:
-    """Represent a kernel that `WidenedCpu` compiled, which runs with the same thresholds again.
+    """Represent a kernel that `WidenedCpu` compiled; launches use the thresholds with which it was compiled.
 
     The code of a task is made when a launch asks for it, so a launch must decide as `compile` did: several threads for
     a task whose updates are compiled for one thread would lose updates.

@@ -66,7 +66,7 @@ class Job:
 
 
 class CaseRunner:
-    """Run jobs in this process."""
+    """Run the fuzzer's jobs in this process, on one panel of executors."""
 
     def __init__(self, setup: WorkerSetup) -> None:
         self.setup = setup
@@ -149,7 +149,7 @@ class CaseProcess:
         self._ready = False
 
     def give(self, job: Job) -> None:
-        """Start a job on an idle worker."""
+        """Send a job to the worker process, which must be idle."""
         assert self.job is None
         self.job, self._since = job, time.monotonic()
         self.connection.send(job)
@@ -170,7 +170,7 @@ class CaseProcess:
         return None
 
     def _received(self, found: Any) -> CaseResult | None:
-        """Return a result, or None if the message says that the process is ready. Then start the job's clock."""
+        """Return the result in a message from the worker; None if the message only says that the worker is ready."""
         if found == READY:
             self._ready, self._since = True, time.monotonic()
             return None
@@ -192,7 +192,7 @@ class CaseProcess:
         self.close()
 
     def close(self) -> None:
-        """End the process."""
+        """End the worker process."""
         self.connection.close()
         if self._process.is_alive():
             self._process.kill()

@@ -74,7 +74,7 @@ def row_of(text: StageText) -> RecordRow:
 
 
 def write_record(path: Path, rows: Iterable[RecordRow], tools: Iterable[str]) -> None:
-    """Write a record to a file."""
+    """Write the rows of a golden record, and the versions of the tools, to a file."""
     lines = [MAGIC, *(f"# {tool}" for tool in tools), *(row.line for row in sorted(rows))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

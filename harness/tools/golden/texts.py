@@ -24,7 +24,7 @@ from .inputs import KernelSource, error_text
 
 @dataclass(frozen=True)
 class StageText:
-    """Represent the IR or code of one kernel at one stage, as text.
+    """Represent the text of one kernel at one stage of the compiler: IR, or generated code.
 
     Attributes:
         kernel: Name of the kernel.
@@ -142,7 +142,7 @@ def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
 
 
 def _parts(made: at.Lowered) -> Iterator[Named]:
-    """Yield the texts of a lowering: its kernels, size expressions, and the names of the arrays they access."""
+    """Yield the texts of a lowering: IR of its kernels, size expressions, and names of accessed arrays."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
         texts["sizes"] = made.sizes.text

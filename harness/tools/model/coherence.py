@@ -61,7 +61,7 @@ def check(program: m.Program) -> None:
 
 
 def _at(place: str, look: Callable[[], None]) -> None:
-    """Run a check, and add to its error which part of the program was checked."""
+    """Run a check; if it fails, add to the error the part of the program that was checked."""
     try:
         look()
     except MalformedDataError as error:
@@ -255,7 +255,7 @@ def _trips(node: Any) -> int:
 
 
 def _parts(node: Any) -> Iterator[Any]:
-    """Yield the values of all fields of a node, or the items of a tuple."""
+    """Yield the direct parts of a node: the values of all its fields, or the items if it is a tuple."""
     if isinstance(node, tuple):
         yield from node
     elif is_dataclass(node):

@@ -186,7 +186,7 @@ def _logic(t: Lowerer, e: m.Logic) -> ModelOperand:
 
 
 def _lazily(t: Lowerer, conjunction: bool, first: ModelOperand, rest: Callable[[], ModelOperand]) -> ModelOperand:
-    """Emit `first and rest()` if conjunction is True, else `first or rest()`, where `rest` may not run."""
+    """Emit `first and rest()` if `conjunction` is true, else `first or rest()`; `rest` runs only if needed."""
     truth = t.truth(first)
     if not isinstance(truth, Value):
         return t.truth(rest()) if truth is conjunction else truth

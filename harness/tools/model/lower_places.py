@@ -17,7 +17,7 @@ SWIZZLES = ("xyzw", "rgba", "stpq")
 
 @dataclass(frozen=True)
 class ArrayElementSlot:
-    """Represent an assignable element of an array of scalars."""
+    """Represent an array element, by array name and index values, as the target of an assignment."""
 
     array: str
     indices: tuple[Value, ...]
@@ -244,7 +244,7 @@ def _write_chosen(t: Lowerer, place: SelectedSlot, value: Value) -> None:
 
 
 def _whole_array(place: SelectedSlot) -> LocalArraySlot | None:
-    """Return the first place if the selectable places are exactly the entries of one local array, else None."""
+    """Return the place of entry 0 if the selectable places are all entries of one local array, else None."""
     first = place.places[0]
     if not isinstance(first, LocalArraySlot):
         return None

@@ -30,7 +30,7 @@ ModelOperand = Value | bool | int | float | tuple[Any, ...] | TensorOperand | St
 
 @dataclass(frozen=True)
 class LocalSlot:
-    """Represent a scalar local of the IR as a place that can be read and written."""
+    """Represent a scalar local of the IR as the target of an assignment."""
 
     var: str
     dtype: Scalar
@@ -38,18 +38,18 @@ class LocalSlot:
 
 @dataclass(frozen=True)
 class LocalArraySlot:
-    """Represent an element of a local array of the IR as a place that can be read and written."""
+    """Represent an element of a local array of the IR as the target of an assignment."""
 
     var: str
     dtype: Scalar
     index: int
 
     def read(self, b: Builder) -> Value:
-        """Emit a read of the element."""
+        """Emit a read of the element of the local array, and return its value."""
         return b.get_element(self.var, b.const(self.index, i32), self.dtype)
 
     def write(self, b: Builder, value: Value) -> None:
-        """Emit a write to the element."""
+        """Emit a write of a value to the element of the local array."""
         b.set_element(self.var, b.const(self.index, i32), value)
 
 
@@ -120,7 +120,7 @@ class Lowerer:
         return self.stack[-1]
 
     def find(self, name: str) -> Any:
-        """Return the operand or place that a name is bound to at this point, or None."""
+        """Return the operand or place that a name is bound to at this point, or None if it is unbound."""
         for scope in reversed(self.active.scopes):
             if name in scope:
                 return scope[name]

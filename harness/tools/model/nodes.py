@@ -255,7 +255,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Represent the kernel and its functions.
+    """Represent the kernel of a program as plain data: name, body, functions that it may call, type of its result.
 
     Attributes:
         functions: Functions that the kernel may call, each after the functions that it calls itself.

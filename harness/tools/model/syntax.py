@@ -14,12 +14,12 @@ from ....compiler.ir.types import Scalar
 
 @dataclass(frozen=True)
 class Expr:
-    """Represent an expression."""
+    """Represent an expression of the user's language; base class of all expressions."""
 
 
 @dataclass(frozen=True)
 class Stmt:
-    """Represent a statement."""
+    """Represent a statement of the user's language; base class of all statements."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Number(Expr):
 
 @enter
 class Name(Expr):
-    """Represent a local, a loop index, an argument or a parameter."""
+    """Represent a use of a name: of a local, a loop index, an argument or a parameter."""
 
     name: str
 
@@ -89,7 +89,7 @@ class Unary(Expr):
 
 @enter
 class Binary(Expr):
-    """Represent an arithmetic, bit or shift operator by its symbol."""
+    """Represent a binary operator, given by its symbol, with its two operands."""
 
     op: str
     left: Expr

@@ -49,7 +49,7 @@ _ATOMS = (
 
 
 class Writer:
-    """Write the nodes of a program as text of one dialect."""
+    """Write nodes of the program model as source text of one dialect."""
 
     def __init__(self, program: m.Program, dialect: Dialect) -> None:
         self.program = program
@@ -74,7 +74,7 @@ class Writer:
         return f"{self.dialect.function(name)}({', '.join(args)})"
 
     def dtype(self, dtype: Any) -> str:
-        """Return the text of a scalar type."""
+        """Return the text of a scalar type in the dialect."""
         return f"{self.dialect.alias}.{dtype}"
 
     def type(self, dtype: Any, shape: tuple[int, ...]) -> str:

@@ -24,7 +24,7 @@ Plant = AbstractContextManager[Any]
 
 @dataclass(frozen=True)
 class Mutant:
-    """Represent a known compiler mistake that a test can plant.
+    """Represent a mutant: a known mistake of the compiler that a test can plant, and remove again.
 
     Attributes:
         name: the unique name.

@@ -57,7 +57,7 @@ def _reread_conditions() -> Plant:
 
 
 def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
-    """Return a condition computed again from the current values of its operands' locals, if there are any."""
+    """Return a condition, computed again from the present values of the locals that its operands are read from."""
     test = r.structure.made.get(cond)
     if not isinstance(test, n.Op):
         return known

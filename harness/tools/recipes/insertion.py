@@ -18,7 +18,7 @@ class NoPlace(Exception):
 
 @dataclass(frozen=True)
 class Insertion:
-    """Represent lines to be inserted into a text, and the line after which they belong.
+    """Represent lines of text to be inserted after a certain line of a file.
 
     Attributes:
         after: number of the line behind which they go.
@@ -30,7 +30,7 @@ class Insertion:
 
     @property
     def line(self) -> int:
-        """Return the number of the first new line."""
+        """Return the number that the first inserted line has in the new text."""
         return self.after + 1
 
     def apply(self, text: str) -> str:

@@ -29,7 +29,7 @@ class ScaffoldError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """Represent one file change that the scaffold makes.
+    """Represent one change of a file that the scaffold of a new operation makes.
 
     Attributes:
         path: file, from the root of the checkout.
@@ -124,7 +124,7 @@ def _model(name: str, arity: int | None, like: str) -> OpInfo:
 
 
 def _reason(table: Table[Any, Any], model: OpInfo, name: str) -> str:
-    """Return why the new operation needs no entry in a table, or an empty text."""
+    """Return why the new operation needs no entry in a table, as text; empty if it needs one."""
     # A table of some operations alone takes them by what their names begin with.
     prefix = commonprefix(list(table.keys))
     if not name.startswith(prefix) or model.name not in table.keys:

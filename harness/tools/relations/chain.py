@@ -56,12 +56,12 @@ class LaunchChain:
 
     @property
     def kernel(self) -> Kernel:
-        """Return the first kernel."""
+        """Return the first kernel of the chain."""
         return self.made[0].kernel
 
     @cached_property
     def states(self) -> tuple[Arrays, ...]:
-        """Return the arrays before each launch and after the last one, computed by the reference.
+        """Return the contents of all arrays before each launch and after the last one, computed by the reference.
 
         Raises:
             Exception: Any trap that a launch raises.
@@ -83,14 +83,14 @@ class LaunchChain:
     # -- on an executor -------------------------------------------------------------------------------------
 
     def forward(self, on: RelationExecutor) -> Arrays:
-        """Return the state after the last launch on an executor."""
+        """Return the contents of all arrays after the chain's last launch on an executor."""
         state = _copies(self.initial)
         for made in self.made:
             Launcher(made.optimized, on.backend, on.options).run(state, self.scalars, DRAWS)
         return state
 
     def gradient(self, on: RelationExecutor, seeds: Arrays) -> Arrays:
-        """Return the adjoints of the initial state, by the gradients of all kernels, last to first."""
+        """Return the adjoints of the arrays before the chain, by the gradients of all kernels, last to first."""
         adjoints = seeds
         for number, made in reversed(list(enumerate(self.made))):
             memory = _copies({**self._primals(self.states, number, made.lean), **adjoints})
@@ -117,7 +117,7 @@ class LaunchChain:
         return tuple(found)
 
     def gradient_bounds(self, seeds: Arrays) -> BoundedResult:
-        """Return the adjoints of the initial arrays with error bounds, which include the bounds of all states."""
+        """Return the adjoints of the arrays before the chain, with error bounds that cover the forward launches too."""
         adjoints, errors = seeds, dict[str, np.ndarray]()
         exact = {name: np.zeros(array.shape) for name, array in self.initial.items()}
         moves: tuple[Arrays, ...] = (exact, *(state.errors for state in self.bounds))

@@ -27,14 +27,14 @@ _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "di
 
 @dataclass(frozen=True)
 class RelationQuestion:
-    """Represent one check of a relation: the direction, the name of the relation, and the executor."""
+    """Represent the question if a relation holds: the direction, the name of the relation, and the executor."""
 
     direction: str
     relation: str
     executor: str
 
     def answer(self, verdict: Verdict, reason: str = "") -> JudgedComparison:
-        """Return this check with the given verdict."""
+        """Return the answer to this question: a comparison with the given verdict."""
         return JudgedComparison(self.direction, self.relation, self.executor, verdict, reason)
 
     def compare(

@@ -64,7 +64,7 @@ HALVES = Order("halves", _halves)
 
 
 def reverse_order(kernel: Kernel) -> Kernel | None:
-    """Return the kernel with each parallel task run from its last index to its first, or None.
+    """Return the kernel with parallel tasks run from last to first index; None if draws or loaded bounds forbid it.
 
     The result is None if iterations draw random numbers, or a bound is read from memory.
     """

@@ -14,7 +14,7 @@ from .judging import RelationQuestion
 
 @dataclass(frozen=True)
 class ChainPair:
-    """Represent two chains that must give equal results by a relation.
+    """Represent two chains of launches whose results must be equal because of a relation.
 
     Attributes:
         relation: Name of the relation.
@@ -31,7 +31,7 @@ class ChainPair:
     def compare(
         self, on: RelationExecutor, forward: bool, there: RelationExecutor | None = None, bits: bool = False
     ) -> Iterator[JudgedComparison]:
-        """Yield the verdicts on the gradients of both chains, and on their values if `forward`.
+        """Yield the verdicts that compare the gradients of both chains, and their values if `forward`.
 
         Args:
             on: The executor of the original chain.

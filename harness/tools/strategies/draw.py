@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Chooser(Protocol):
-    """Make random choices for a generator of programs."""
+    """Define the interface of a source of random choices, from which a generator draws programs."""
 
     def integer(self, low: int, high: int) -> int:
         """Return a random integer from low to high, both included."""

@@ -79,7 +79,7 @@ class Expressions(GeneratorState):
         return m.Name(name), self.main
 
     def literal(self) -> Number:
-        """Return a random real literal."""
+        """Return a random real number as a literal of the program."""
         return Number(self.draw.choice(LITERALS))
 
     def bounded(self, typed: Typed) -> Typed:

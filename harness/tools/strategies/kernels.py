@@ -36,7 +36,7 @@ class Kernels(Patterns):
         self.result = draw.boolean(0.08)
 
     def program(self) -> m.Program:
-        """Return a random complete program."""
+        """Return a complete random program: kernel, functions, fields and inputs."""
         few = (0, 1) if self.vectorial else (0, 0, 0, 0, 0, 1)
         for _ in range(self.draw.choice((0, 1, 1, 2) if self.rich else few)):
             self._new_function()

@@ -55,7 +55,7 @@ Statement = Callable[[ScopedArray], list[Stmt]]
 
 
 class LocalArrays(Loops):
-    """Draw random statements that use local arrays.
+    """Draw random statements that use local arrays, such as ring buffers and lookup tables.
 
     Attributes:
         held: The arrays in scope.

@@ -17,7 +17,7 @@ Serial = tuple[m.Domain, dict[str, IntInterval]]
 
 
 class Loops(VectorStatements):
-    """Draw random serial loops."""
+    """Draw random serial loops: nests of `for` and `while` loops of all kinds."""
 
     def loop(self, depth: int) -> list[Stmt]:
         """Return a nest of loops of this depth."""

@@ -71,7 +71,7 @@ class Patterns(LocalArrays):
         return self.draw.choice(kinds)()
 
     def _open(self, name: str) -> DrawnField | None:
-        """Return an output array and record it as written, or return None if it is empty or may not be written."""
+        """Return an output array and mark it as written; None if it is empty or closed for writing."""
         array = self.arrays[name]
         if name in self.closed or not all(map(self.extent, array.axes)):
             return None
@@ -162,7 +162,7 @@ class Patterns(LocalArrays):
     # -- atomics ---------------------------------------------------------------------------------------------
 
     def _ledger(self) -> list[Stmt]:
-        """Return nested loops whose inner trip count is an integer element that the kernel itself increases."""
+        """Return nested serial loops whose inner trip count is an integer element that the kernel itself increases."""
         array = self._open("a")
         if array is None:
             return []

@@ -41,7 +41,7 @@ class IntInterval:
 
 @dataclass(frozen=True)
 class DrawnField:
-    """Describe a field that programs may use.
+    """Describe a field that a drawn program may use: its axes, contents and element shape, and if it is an output.
 
     Attributes:
         axes: 'lane' (extent n), 'table' (small, at least 1) or 'column' for each axis.
@@ -62,7 +62,7 @@ class DrawnField:
 
 @dataclass(frozen=True)
 class VectorArgument:
-    """Represent an argument of the kernel that is a vector."""
+    """Represent an argument of the drawn kernel that is a vector."""
 
     dtype: Scalar
     size: int
@@ -124,7 +124,7 @@ class DrawnSignature:
 
 
 class GeneratorState:
-    """Hold the state of the generator of one program.
+    """Hold what the generator of one program knows: settings, names in scope, and access to arrays.
 
     Most programs are small: mistakes of a compiler show in a few statements, and many small programs reach more
     combinations of statements in the same time than few large ones. A generator may override rich_share,
@@ -219,7 +219,7 @@ class GeneratorState:
         return [name for name in names if name not in self.names.fixed]
 
     def extent(self, axis: str) -> int:
-        """Return the extent of an axis."""
+        """Return the extent of an axis of this kind, such as 'lane' or 'table'."""
         return {"lane": self.n, "table": self.table, "column": COLUMNS}[axis]
 
     def reachable(self, array: DrawnField) -> bool:

@@ -34,7 +34,7 @@ class BackwardPass:
         )
 
     def instead(self, binding: Binding, scalars: Scalars) -> None:
-        """Return None, because no kernel is launched in place of the requested one."""
+        """Return None: the requested launch is made, not another one in its place."""
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Save the primals that a launch is about to overwrite."""

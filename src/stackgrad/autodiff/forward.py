@@ -37,7 +37,7 @@ GRAD, DUAL = ".grad", ".dual"
 
 
 class FwdMode:
-    """Compute J v, the derivative of `loss` along `seed`, in a `with` block, and store it in `loss.dual`.
+    """Compute J v, the derivative of `loss` along `seed`, during a `with` block; at its end `loss.dual` holds it.
 
         with sg.ad.FwdMode(loss, x, seed=v):
             run()

@@ -269,7 +269,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _like(given: Any, found: list[T]) -> T | list[T]:
-    """Return a list of results if the user's argument was a list, else the only result."""
+    """Return the list of results if the user passed a list, else its only item."""
     return found if _is_list(given) else found[0]
 
 

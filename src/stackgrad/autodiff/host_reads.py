@@ -108,7 +108,7 @@ class HostReads:
         return is_active
 
     def _tell(self, place: UserLine | None, reason: str, cure: str, strict: bool) -> None:
-        """Warn once for each line of the user's program, or raise TapeError if `strict`."""
+        """Warn that a derivative ends, once for each line of the user's program; raise TapeError if `strict`."""
         if strict:
             raise TapeError(reason, cure)
         self._places.add(place)
@@ -271,7 +271,7 @@ def _meet(boxes: Iterable[Box], box: Box) -> bool:
 
 
 def _replaces(record: LaunchRecord | None, array: Array, boxes: list[Box], box: Box) -> bool:
-    """Return True if a recorded launch or host write certainly overwrites all elements of a box."""
+    """Return True if a recorded launch, or a host write (`record` None), surely overwrites all elements of a box."""
     if not any(box_covers(one, box) for one in boxes):
         return False
     return record is None or all(_stores(record.binding.program, name) for name in _names(record, array))

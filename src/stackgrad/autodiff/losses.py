@@ -45,7 +45,7 @@ class Loss(Protocol):
         """Return the scalar type of the loss."""
 
     def begin(self) -> None:
-        """Set the loss to zero."""
+        """Set all values of the loss to zero, as a tape does on entry."""
 
     def seed(self, cotangent: np.ndarray) -> None:
         """Overwrite the adjoint of the loss with a cotangent."""
@@ -89,7 +89,7 @@ class FieldLoss:
         return np.asarray(self.tensor.to_numpy(), np.float64)
 
     def begin(self) -> None:
-        """Set the loss to zero. Raise StaleFieldError if it was destroyed."""
+        """Set all values of the loss to zero, as a tape does on entry. Raise StaleFieldError if it was destroyed."""
         for array in self.tensor.arrays:
             array.check_alive()
             array.fill(0)
@@ -123,7 +123,7 @@ class TorchLoss:
 
     @property
     def dtype(self) -> Scalar:
-        """Return the scalar type."""
+        """Return the scalar type of the tensor."""
         return from_dtype(self.memory.dtype)
 
     def content(self) -> np.ndarray:
@@ -131,7 +131,7 @@ class TorchLoss:
         return self.memory.astype(np.float64)
 
     def begin(self) -> None:
-        """Set the loss to zero."""
+        """Set all elements of the tensor to zero, as a tape does on entry."""
         self.memory[...] = 0
         _end_tangents(self.memory)
 

@@ -209,7 +209,7 @@ class Tape(TapeReplay):
             RUNTIME.tapes = RUNTIME.tapes[:-1]
 
     def _forget(self) -> None:
-        """Drop saved contents, or, with `retain`, record the versions of the fields to which they belong."""
+        """Drop the contents that the tape saved, or, with `retain`, record the versions of the fields at its end."""
         if self.retain:
             self._final = {array: array.version for array in self._log.arrays()}
         else:
@@ -235,7 +235,7 @@ class Tape(TapeReplay):
         self._had_inner = True
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """Return a binding to launch in place of this one, so that the order of its atomics is recorded, or None."""
+        """Return the binding to launch in place of this one, to record the order of its atomics; None for this one."""
         if not self._counts:
             return None
         self._log.keep_own(binding)

@@ -16,7 +16,7 @@ from .validation import Validation
 
 
 class TapeReplay:
-    """Define the methods of `Tape` that repeat it after its block."""
+    """Define those methods of `Tape` that run its backward pass or its launches again after the block."""
 
     terms: list[SeededLoss]
     clear_gradients: bool
@@ -39,7 +39,7 @@ class TapeReplay:
         def _run_backward(self) -> None: ...
 
     def grad(self, seed: Any = None) -> None:
-        """Run the backward pass again.
+        """Run the tape's backward pass again, with other cotangents if `seed` is given.
 
         Gradients are cleared before if the tape clears them on entry.
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class LaunchRecord:
-    """Record a launch whose gradient the tape will run.
+    """Hold a recorded launch: its arrays, arguments, versions, and what its gradient will read.
 
     Attributes:
         binding: The kernel with the memory that it ran on.
@@ -57,7 +57,7 @@ class LaunchRecord:
     site: tuple[str, int] | None = None
 
     def run(self) -> None:
-        """Run the gradient of the launch with the present contents of the fields."""
+        """Run the gradient of the recorded launch with the present contents of the fields."""
         self.binding.launch_grad(self.scalars, self.draws, self._replaced, taped=True)
 
     def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
@@ -218,7 +218,7 @@ class StateLog:
                 self.events.append(HostWrite(array, boxes))
 
     def look(self, array: Array) -> None:
-        """Copy an exported array if this is its first use, and count the copy against the budget."""
+        """Copy an exported array at its first use, and count the copy against the tape's memory budget."""
         if array not in self.shared:
             self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
             self.shared.remember(array)
@@ -267,7 +267,7 @@ class StateLog:
         return kept
 
     def keep_own(self, binding: Binding) -> None:
-        """Count the bytes of arrays that were made for this launch alone against the tape's memory budget."""
+        """Count the arrays that were made for this launch alone, such as records of atomics, against the budget."""
         size = sum(array.nbytes for array in binding.own.values())
         if size:
             why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
@@ -386,7 +386,7 @@ class StateLog:
         self._disturbed[array] = SavedContent(array, None, [primal, *tangents], array.version)
 
     def _settle(self, array: Array) -> None:
-        """Restore the primal array that a user's gradient function overwrote."""
+        """Restore the contents of a primal array that a user's gradient function has overwritten."""
         saved = self._disturbed.pop(array, None)
         if saved is not None:
             RUNTIME.settle()

@@ -48,7 +48,7 @@ class _ArrayContent:
             self.content[box] = self.memory[box]
 
     def settle(self) -> None:
-        """Copy the boxes whose writes the host has announced, because the host has written them by now."""
+        """Copy the boxes of announced writes by the host, which have happened by now, into the expected contents."""
         self.refresh(self.pending)
         self.pending.clear()
 
@@ -110,7 +110,7 @@ class ExpectedContents:
         return mask
 
     def clear(self) -> None:
-        """Forget all copies."""
+        """Drop the copies of all arrays, so that no contents are expected."""
         self._known.clear()
 
 

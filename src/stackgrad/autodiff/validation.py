@@ -90,14 +90,14 @@ class ExpectedContent:
     pending: list[Box] = field(default_factory=list)
 
     def settle(self) -> None:
-        """Wait for all launches to end, and copy the boxes whose writes the host has announced."""
+        """Wait for all launches, then copy the boxes that the host announced it would write."""
         RUNTIME.settle()
         for box in self.pending:
             self.content[box] = self.memory[box]
         self.pending.clear()
 
     def changed(self, boxes: Iterable[Box]) -> tuple[int, ...] | None:
-        """Return the index of the first used element in these boxes that differs from its expected value, or None."""
+        """Return the index of the first used element in these boxes with an unexpected value; None if there is none."""
         self.settle()
         for box in boxes:
             differs = (_bits(self.memory[box]) != _bits(self.content[box])) & self.used[box]
@@ -147,7 +147,7 @@ class Validation:
         self._follow_aliases([a for name in writes if isinstance(a := binding.arrays.get(name), np.ndarray)])
 
     def _meet(self, key: object, binding: Binding, name: str, by: str) -> ExpectedContent:
-        """Copy memory that a launch uses for the first time, and return the copy."""
+        """Copy the memory that a launch uses for the first time, and return it as expected contents."""
         array = binding.arrays[name]
         if isinstance(array, Array):
             known, memory = (array.label, array.needs_grad), array.memory
@@ -208,7 +208,7 @@ class Validation:
     # -- backward -------------------------------------------------------------------------------------------
 
     def seal(self, record: LaunchRecord) -> None:
-        """Store a hash of the memory that the gradient of a recorded launch will read."""
+        """Store a hash of the memory that a recorded launch's gradient will read, to detect later changes."""
         self._seals[record] = _hash(record)
         self._numbers[record] = self.launches
 

@@ -52,7 +52,7 @@ _UNCACHED = ("fuzz", "replay", "reduce", "bisect", "campaign")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command that the command-line arguments name. Return its exit status.
+    """Run the command that the command-line arguments name, such as `check`. Return its exit status.
 
     Args:
         argv: The arguments without the program's name; None for those of the process.

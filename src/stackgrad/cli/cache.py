@@ -16,7 +16,7 @@ _SPANS = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "second
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `cache`. Return the exit status."""
+    """Print the folder, number, size and age of cached kernels, or remove them with `--clear`. Return 0."""
     cache = disk_cache.chosen_cache()
     if cache is None:
         raise CommandError("there is no place for a cache: no home folder; set STACKGRAD_CACHE_DIR", 1)

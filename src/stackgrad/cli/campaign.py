@@ -26,7 +26,7 @@ from .peers import wanted_peers
 
 
 def run_campaign(given: argparse.Namespace) -> int:
-    """Run the command `campaign`. Return 1 if the campaign has any finding, old or new, else 0."""
+    """Fuzz in units until the campaign's limit. Return 1 if the campaign has any finding, old or new, else 0."""
     store = _opened(given)
     if given.seconds is None and given.cases is None:
         raise CommandError("a campaign needs an end: --cases or --seconds")
@@ -79,7 +79,7 @@ def _pool(given: argparse.Namespace) -> WorkerPool:
 
 
 def run_report(given: argparse.Namespace) -> int:
-    """Run the command `report`. Return the exit status."""
+    """Write the HTML and JSON report of a campaign from the results stored so far. Return the exit status."""
     folder = Path(given.folder)
     environment()  # to reduce findings takes long, so the templates must be there
     try:

@@ -19,7 +19,7 @@ from .tables import Display
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `check`. Return 1 if any program fails, else 0."""
+    """Check the given programs on all executors and print a report. Return 1 if any program fails, else 0."""
     to_stdout = given.json == "-"
     display = Display(sys.stderr if to_stdout else sys.stdout)
     names = None if given.backends is None else [n.strip() for n in given.backends.split(",") if n.strip()]

@@ -26,7 +26,7 @@ LIBRARIES = (
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `doctor`, which never fails. Return 0."""
+    """Print versions, libraries and the availability of each backend. Return 0."""
     print("\n".join([*_system(), "", "libraries", *_libraries(), "", "backends", *_backends()]))
     return 0
 

@@ -42,7 +42,7 @@ class ExplainedKernel:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `explain`. Return 1 if a kernel has no gradient, else 0."""
+    """Print which values each gradient saves, and why. Return 1 if a kernel has no gradient, else 0."""
     path, name = split_name(given.file)
     subjects = (
         [ExplainedKernel(k) for k in find_kernels(path, name)] if path.suffix == ".kir" else _launched(path, name)

@@ -47,7 +47,7 @@ MOST_REDUCED = 10
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `fuzz`. Return 1 if executors disagree on a case, else 0."""
+    """Run the fuzzer: compare executors on random programs. Return 1 if they disagree on a case, else 0."""
     if given.ir_text:
         from .fuzz_texts import run as run_texts
 
@@ -126,7 +126,7 @@ def _cases(given: argparse.Namespace) -> int | None:
 
 
 def _again(finding: Finding, given: argparse.Namespace, backends: tuple[str, ...]) -> str:
-    """Return the command that runs the case of a finding again."""
+    """Return the shell command that runs the case of a finding again."""
     options = [f"--backends {','.join(backends)}"]
     options += [f"--profile {given.profile}"] * bool(given.profile) + ["--thorough"] * given.thorough
     return f"stackgrad fuzz --seed {finding.seed} --candidate {finding.candidate} {' '.join(options)}"
@@ -234,12 +234,12 @@ def table(found: Statistics) -> str:
 
 
 def run_replay(given: argparse.Namespace) -> int:
-    """Run the command `replay`. Return 1 if an entry of the corpus fails, else 0."""
+    """Run all entries of a corpus again. Return 1 if an entry fails, else 0."""
     return 1 if replay_all([Path(d) for d in given.folders], wanted_backends(given.backends), loud=True) else 0
 
 
 def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = False) -> int:
-    """Replay the entries of a corpus and print those that fail. Return the number of failures.
+    """Run the entries of a corpus again and print those that fail. Return the number of failures.
 
     Args:
         roots: Entries, or folders of entries.
@@ -265,7 +265,7 @@ def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = Fa
 
 
 def run_reduce(given: argparse.Namespace) -> int:
-    """Run the command `reduce`: shrink the program of a corpus entry. Return 0 if the entry passes, else 1."""
+    """Shrink the program on which a corpus entry fails, and store it. Return 0 if the entry passes, else 1."""
     finding = _failing(given)
     if finding is None:
         return 0
@@ -276,7 +276,7 @@ def run_reduce(given: argparse.Namespace) -> int:
 
 
 def run_bisect(given: argparse.Namespace) -> int:
-    """Run the command `bisect`: print the first statement or pass at which executors of a corpus entry differ.
+    """Print the first statement or pass at which the executors of a corpus entry differ. Return the exit status.
 
     Return 0 if the entry passes, else 1.
     """

@@ -15,7 +15,7 @@ MOST_SHOWN = 20
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run `stackgrad fuzz --ir-text`. Return 1 if a text made the compiler fail in an unexpected way, else 0."""
+    """Run the compiler on texts that are almost IR. Return 1 if one made it fail in an undeclared way, else 0."""
     seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
     seconds = SECONDS if given.seconds is None and given.cases is None else given.seconds
     found = fuzz_texts(seed, given.cases, seconds, given.processes)

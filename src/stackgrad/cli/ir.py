@@ -33,7 +33,7 @@ _LAST_PASS = {"tasks": "split_tasks", "structured": "lower_exits", "adjoint": "r
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `ir`. Return the exit status."""
+    """Print the IR of kernels after each pass, or their generated code. Return the exit status."""
     path, name = split_name(given.file)
     kernels = find_kernels(path, name)
     for kernel in kernels:
@@ -117,7 +117,7 @@ def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
 
 @dataclass
 class _Passes:
-    """Record the kernel after each pass; an instance is the callback that the pipeline calls after each pass."""
+    """Collect the name of each pass and the kernel after it; pipelines call an instance after each pass."""
 
     seen: list[tuple[str, Kernel]] = field(default_factory=list)
 

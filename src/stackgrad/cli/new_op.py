@@ -9,7 +9,7 @@ from . import CommandError
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the command `new-op`. Return the exit status."""
+    """Add scaffolding for a new operation to the checkout, and print the remaining edits. Return the exit status."""
     try:
         made = plan(given.name, given.arity, given.like or "")
     except (ScaffoldError, LookupError) as error:

@@ -58,7 +58,7 @@ def run_hunt(given: argparse.Namespace, peers: tuple[str, ...], backends: tuple[
 
 
 def summary(found: Hunt) -> str:
-    """Return a text with the numbers of kernels run, results by peer, and findings of a hunt."""
+    """Return a text on a search for faults in peers: kernels run, results by peer, findings."""
     s = found.statistics
     over = f"{found.passed_over} more passed over: what they would show was known"
     rows = [f"seed {s.seed}: {s.cases} kernels in {s.elapsed:.0f} s; {over}"]

@@ -67,13 +67,13 @@ class CountingCapture(Capture):
         return [launch for kept in self._kept.values() for launch in kept]
 
     def _keeps(self, key: tuple[Program, Kind]) -> bool:
-        """Return True if the present launch is to be recorded: one of the first, or of number 2^k."""
+        """Return True if this launch must be recorded: it is among the first `limit`, or its number is a power of 2."""
         count = self._counts[key]
         self._seen[key] = 0  # The limit of `Capture` counts only first launches; this class decides itself.
         return count <= self.limit or self.limit > 1 and count & (count - 1) == 0
 
     def _keep(self, key: tuple[Program, Kind]) -> None:
-        """Move the newest recorded launch to its kernel's list, where it replaces the last entry of a full list."""
+        """Move the newest recorded launch to its kernel's list, where it replaces the last item of a full list."""
         kept = self._kept.setdefault(key, [])
         del kept[self.limit - 1 :]
         kept.append(self.launches.pop())

@@ -69,7 +69,7 @@ class Accumulator(np.ndarray):
 
 
 def accumulator_of(narrow: np.ndarray, owner: Any = None, on_device: bool = False) -> np.ndarray:
-    """Return the array to which kernels add a gradient: a new f32 accumulator for f16, else the gradient itself.
+    """Return the array to which kernels add a gradient: the gradient itself, or for f16 an accumulator in f32.
 
     Args:
         narrow: The gradient, of any real dtype.

@@ -73,7 +73,7 @@ class BufferView(Generic[T]):
 
     @property
     def size(self) -> int:
-        """Return the number of elements."""
+        """Return the number of elements of the view."""
         return self._size
 
     @property
@@ -94,7 +94,7 @@ class BufferView(Generic[T]):
         return self._arr
 
     def subview(self, offset: int, size: int) -> BufferView[T]:
-        """Return a part of this view.
+        """Return a view of the elements `offset` to `offset + size` of this view.
 
         Args:
             offset: Number of the first element, counted from the first element of this view.

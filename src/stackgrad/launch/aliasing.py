@@ -20,5 +20,5 @@ def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
 
 
 def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
-    """Return True if the id of an array or of its gradient is in the set."""
+    """Return True if the set contains the id of an array, or that of its gradient."""
     return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))

@@ -41,7 +41,7 @@ _KEPT = 64
 
 
 class Entry:
-    """Represent the specialization of a kernel that all calls with the same types of arguments use.
+    """Represent a cache entry: a specialization that all calls with the same argument types use.
 
     Attributes:
         key: The kinds.
@@ -306,7 +306,7 @@ class CallCache:
         return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
 
     def _type(self, at: int) -> str:
-        """Return the type of a scalar parameter as a text for messages, or an empty text for other parameters."""
+        """Return the type of the scalar parameter number `at` as text for messages; empty for other parameters."""
         matcher = self.matchers[at]
         return f": {matcher.dtype}" if isinstance(matcher, ScalarMatcher) else ""
 

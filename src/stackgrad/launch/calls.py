@@ -13,7 +13,7 @@ from .aliasing import aliases
 
 
 class Call:
-    """Represent the arguments of one call, split into numbers, arrays and the specialization's key.
+    """Represent the arguments of one call: its numbers, its arrays, and the key that selects a specialization.
 
     Attributes:
         key: The key of the specialization.

@@ -38,7 +38,7 @@ _LONGEST_WAIT = 1024
 
 
 class Callee(Protocol):
-    """Declare the methods of a kernel that a CallSite uses."""
+    """Define the interface of a kernel that CallSite needs: its call cache, and a way to redirect calls."""
 
     def cache(self) -> CallCache:
         """Return the cache of specializations and calls under the present settings."""
@@ -66,7 +66,7 @@ class CallSite:
         self.begin()
 
     def begin(self) -> None:
-        """Reset the number of calls to wait before a launch is prepared for the trampoline."""
+        """Reset the number of calls after which a launch is prepared for the trampoline."""
         self._waited, self._wait = 0, PATIENT
 
     # -- a call ---------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class CallSite:
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that no handle without guards matches: try handles with guards, then go through Python."""
+        """Launch a call that matches no handle without guards: use one whose guards hold, else go through Python."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
@@ -132,7 +132,7 @@ class CallSite:
         return result
 
     def _side(self, program: Program) -> ProgramSide:
-        """Return the launchable form of a program in this direction. Raise NotDifferentiable if it has no gradient."""
+        """Return the forward or gradient side of a program. Raise NotDifferentiable if the gradient does not exist."""
         return program.reverse_side() if self.is_grad else program.forward_side()
 
     def _launch_bound(self, special: Specialization, binding: Binding, scalars: Scalars) -> Any:
@@ -160,7 +160,7 @@ class CallSite:
     # -- machine code ---------------------------------------------------------------------------------------
 
     def _stand(self, args: tuple[Any, ...]) -> None:
-        """Prepare a ready launch, if possible, so that the trampoline launches further calls like this one."""
+        """Make a ready launch, if possible, with which the trampoline launches further calls like this one."""
         self._waited = 0
         if self.free.function is None:
             function = self.free.builtin(self.missed, partial(self._fail, self.free))
@@ -181,7 +181,7 @@ class CallSite:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
     def _chain(self, situation: NativeCall) -> NativeLaunches:
-        """Return the list of handles that a new handle belongs to: those with guards, or those without."""
+        """Return the chain that a new ready launch belongs to: that of launches with guards, or that without."""
         if not situation.guards:
             return self.free
         if self.guarded is None:
@@ -213,7 +213,7 @@ class CallSite:
         native.fail(lambda: self._memory(args))
 
     def _memory(self, args: tuple[Any, ...]) -> tuple[Arrays, Scalars]:
-        """Return the arrays and the scalar arguments of an earlier call by name."""
+        """Return the arrays and the scalar arguments, by name, of a call with these arguments."""
         entry, call, binding = self.bind(self._kernel.cache(), args)
         memory = binding.prepare_grad().memory if self.is_grad else binding.memory
         return memory, dict(zip(entry.special.scalars, call.scalars))

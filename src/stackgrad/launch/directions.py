@@ -174,5 +174,5 @@ def is_checked() -> bool:
 
 
 def is_by_hand(reverse: Launcher) -> bool:
-    """Return True if `k.grad`, called without a tape, may be refused for contents that a tape can differentiate."""
+    """Return True if `k.grad`, called by hand, may be refused for contents with which a tape can still work."""
     return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

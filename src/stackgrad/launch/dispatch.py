@@ -20,7 +20,7 @@ Implementation = Callable[..., Any]
 
 @dataclass
 class _Candidate:
-    """Represent one of several equivalent implementations, with an optional test of its arguments.
+    """Represent one of several equivalent implementations of a function, with a test of the arguments it accepts.
 
     Attributes:
         run: The implementation.

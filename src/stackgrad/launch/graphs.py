@@ -95,7 +95,7 @@ class LaunchRecorder:
         return all(array.version == version for array, version in self.deciding.items()) and hold(self.guards)
 
     def undo(self) -> None:
-        """Reset versions and launch counters, because recording a graph runs nothing on the device."""
+        """Restore versions and launch counters, which recording a graph changed although nothing ran."""
         for array, version in self.written.items():
             array.words[VERSION] = version
         for launcher in self.launchers:
@@ -190,7 +190,7 @@ class RecordedGraph:
         self.recordings += 1
 
     def _forget(self) -> None:
-        """Destroy the recorded graph."""
+        """Destroy the recorded graph, so that the next call records again."""
         if self._recording is not None:
             graph, driver = self._graph, self._device.driver
             self._device.drop(lambda: driver.destroy_graph(graph))

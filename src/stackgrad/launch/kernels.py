@@ -137,7 +137,7 @@ class Kernel(Generic[P, R]):
     # -- what the compiler made -----------------------------------------------------------------------------
 
     def ir(self) -> KernelIR:
-        """Return the traced IR of the kernel."""
+        """Return the source IR of the kernel, traced on demand."""
         return self.program().kernel
 
     def lowered(self) -> LoweringLike:

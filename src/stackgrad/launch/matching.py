@@ -70,7 +70,7 @@ class ValueMatcher:
 
 
 class ArrayMatcher:
-    """Match a parameter that takes an array.
+    """Match a parameter that takes an array: a field, an ndarray, or an array of another library.
 
     Attributes:
         kind: The annotation, with fixed element types.
@@ -159,7 +159,7 @@ class ArrayMatcher:
             )
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
-        """Return the stand-in that represents the next array of the call while the kernel is traced."""
+        """Return the stand-in that represents the call's next array while the kernel is traced."""
         leaf = make.leaves[make.next]
         if isinstance(leaf, Array):
             dtype, memory_shape = leaf.dtype, leaf.shape

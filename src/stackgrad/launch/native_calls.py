@@ -42,7 +42,7 @@ MOST = 64
 
 
 class _LeafPlace:
-    """Locate an array of a call: an argument of the call, or an array that is always the same.
+    """Represent where a call has an array: at an argument, or nowhere because the array is always the same.
 
     Attributes:
         leaf: The array.
@@ -64,7 +64,7 @@ def situation_of(
     side: ProgramSide,
     binding: Binding,
 ) -> NativeCall | None:
-    """Return how the trampoline recognizes and repeats calls like this one, or None if it cannot.
+    """Return how the trampoline recognizes and repeats calls like this one, or None if it cannot repeat them.
 
     Args:
         matchers: The matchers of the parameters.
@@ -105,7 +105,7 @@ def _pinned(special: Specialization) -> tuple[tuple[Guard, ...], list[PinnedName
 
 
 def _forms(arguments: Sequence[ExpectedArgument], held: Sequence[LaunchArray]) -> tuple[object, object]:
-    """Return a key that differs if arguments are recognized differently or arrays have other types."""
+    """Return a key that is equal for calls whose arguments are recognized alike and whose arrays have equal types."""
     forms = tuple([(a.kind, id(a.thing), a.scalar) for a in arguments])
     return forms, tuple([(one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held])
 
@@ -139,7 +139,7 @@ class _CallParts:
         return True
 
     def _are_apart(self) -> bool:
-        """Return True if all arrays of the call are different, and also differ from those that the kernel captured."""
+        """Return True if all arrays of the call differ from each other and from those that the kernel captured."""
         call, own = self.call, self.special.own
         return call.shared is None and not (own and any([is_among(leaf, own) for leaf in call.leaves]))
 

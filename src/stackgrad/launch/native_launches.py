@@ -72,7 +72,7 @@ class NativeCall(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Return the id of the first argument if the trampoline recognizes calls by it, else 0."""
+        """Return the id of the call's first argument if the trampoline identifies calls by it, else 0."""
         known = self.arguments and self.arguments[0].kind == OBJECT
         return id(self.arguments[0].thing) if known else 0
 
@@ -108,7 +108,7 @@ class Handle:
 
 
 class _Asked(NamedTuple):
-    """Hold guards that Python checks together, and the guards of each cache entry."""
+    """Hold guards that Python checks together before a call, and to which cache entries they belong."""
 
     guards: tuple[Guard, ...]
     entries: dict[Entry, dict[Guard, None]]
@@ -157,7 +157,7 @@ class NativeLaunches:
 
     @property
     def launched(self) -> int:
-        """Return the number of launches made by the present handles since each was last renewed."""
+        """Return the number of launches by the present handles, counted from the last renewal of each."""
         return sum(one.standing.launched for one in self._handles.values())
 
     @property

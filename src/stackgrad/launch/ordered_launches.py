@@ -98,7 +98,7 @@ class OrderedLaunch:
         self._bindings: weakref.WeakKeyDictionary[Binding, Binding] = weakref.WeakKeyDictionary()
 
     def settle(self) -> None:
-        """Lower the gradient, and stop recording those results of atomics that the gradient does not read.
+        """Lower the ordered program's gradient, and stop recording results of atomics that it does not read.
 
         Raises:
             NotDifferentiable: The ordered kernel has no gradient either. The error is located.

@@ -42,7 +42,7 @@ _KEPT_DRAWS = 65536
 
 
 def no_arrays(direction: int | None) -> Mapping[str, np.ndarray]:
-    """Return an empty mapping: no bound array is replaced for the launch."""
+    """Return no replacement arrays: the gradient reads the arrays that are bound."""
     return NOTHING
 
 

@@ -15,7 +15,7 @@ from ..runtime.session import RUNTIME
 
 @dataclass(eq=False, slots=True)
 class SavedBox:
-    """Hold the saved contents of a box of an array.
+    """Hold a copy of a box of an array's elements, to restore or exchange it later.
 
     Attributes:
         array: The array.

@@ -50,7 +50,7 @@ class TextKernel:
         return f"<sg.kernel_from_text {self.__name__}>"
 
     def __call__(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Launch the kernel once.
+        """Launch the kernel once with arrays and scalars given by name.
 
         Args:
             arrays: Arguments by name, for names such as `x.grad` that are no Python names.
@@ -64,7 +64,7 @@ class TextKernel:
         binding.launch(scalars)
 
     def grad(self, arrays: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Launch the gradient with the present contents of the arrays.
+        """Launch the gradient once with the present contents of the arrays, given by name.
 
         Args:
             arrays: Arguments by name, for names such as `x.grad` that are no Python names.
@@ -96,7 +96,7 @@ class TextKernel:
 
     @property
     def _fresh(self) -> bool:
-        """Return True if the kernel's program was made since the last `init` or `reset`."""
+        """Return True if the kernel's program is valid, because it was made after the last `init` or `reset`."""
         return self._program is not None and self._program.generation == RUNTIME.generation
 
     def program(self) -> Program:

@@ -68,7 +68,7 @@ def _tangent(offset: Any, difference: Any) -> Any:
 
 @func
 def sym_eig(A: Any, dt: Any = None) -> Any:
-    """Return the eigenvalues (n,) and the orthonormal eigenvectors, as columns of (n, n), of a symmetric matrix.
+    """Return the eigenvalues, of shape (n,), and the eigenvectors, as columns, of a symmetric matrix.
 
     A has 2 to 12 rows; only its upper triangle is read. Two eigenvalues descend, more ascend. `dt` is the type to use.
     """

@@ -31,7 +31,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 
 
 class _OuterName:
-    """Refer to a global or closure variable that a function uses.
+    """Represent a global or closure variable that a function uses, without keeping the function alive.
 
     Attributes:
         function: A weak reference to the function.
@@ -142,7 +142,7 @@ Guard = NameGuard | PartGuard | EvaluationGuard
 
 
 def _held(value: Any) -> Callable[[], Any]:
-    """Return a function that returns the value without keeping it alive, or None after the object has died."""
+    """Return a function that returns the value; it returns None if the value has died, unless it is kept alive."""
     if isinstance(value, (*NUMBERS, np.ndarray)) or type(value).__module__.startswith(_PACKAGE):
         return lambda: value
     if type(value) in (list, tuple):
@@ -179,7 +179,7 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
 
 
 def _kept(owner: Any) -> Callable[[], Any]:
-    """Return a function that returns the object; the function keeps the object alive."""
+    """Return a function that returns the object and so keeps it alive."""
     return lambda: owner
 
 

@@ -118,12 +118,12 @@ class _KernelTotals:
         self.bytes = max(self.bytes, sum(slabs.values()))
 
     def profile(self) -> KernelProfile:
-        """Return the profile of the kernel."""
+        """Return the accumulated totals of the kernel as a profile."""
         tasks = tuple(self._task(number, task) for number, task in enumerate(self.kernel.tasks))
         return KernelProfile(self.kernel.name, self.launches, self.seconds, self.least, self.most, self.bytes, tasks)
 
     def _task(self, number: int, task: Task) -> TaskProfile:
-        """Return the profile of one task."""
+        """Return the accumulated totals of one task as a profile."""
         span = self.kernel.span(task.loc) or next((s for s in map(self._span, task.body) if s), None)
         place = f"{span.file}:{span.line}" if span else ""
         seconds = None if self.by_task is None else self.by_task[number]
@@ -150,7 +150,7 @@ class Profile:
     # -- taking it ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to count launches.
+        """Begin to measure launches.
 
         Raises:
             UsageError: The profile is counting already.
@@ -162,7 +162,7 @@ class Profile:
         RUNTIME.profiles = (*RUNTIME.profiles, self)
 
     def stop(self) -> None:
-        """Stop counting launches."""
+        """Stop measuring launches."""
         self._active = False
         launch_collectors.remove_collector(self)
         RUNTIME.profiles = tuple(p for p in RUNTIME.profiles if p is not self)
@@ -187,7 +187,7 @@ class Profile:
             found.add(seconds, tasks, uses)
 
     def clear(self) -> None:
-        """Discard all measurements."""
+        """Discard all measurements made so far."""
         with self._lock:
             self._sums.clear()
 

@@ -125,7 +125,7 @@ class Runtime:
         self._backend: Backend | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; if it is a watcher, such as a tape, allow or forbid launches that bypass Python."""
+        """Set an attribute; if it is a watcher such as a tape, switch launches by the trampoline on or off."""
         object.__setattr__(self, name, value)
         if name == "generation":
             self.words[GENERATION] = value
@@ -153,7 +153,7 @@ class Runtime:
 
     @property
     def forward(self) -> ForwardMode | None:
-        """Return the forward mode that is active in this thread, or None."""
+        """Return the forward mode that is active in this thread, or None if none is."""
         return self.threads.own.forward
 
     @forward.setter

@@ -37,7 +37,7 @@ class Watcher(Protocol):
     constant: bool
 
     def admit_inner(self) -> None:
-        """Raise an error if no tape may be entered while this watcher is active."""
+        """Raise an error if this watcher does not allow that a tape is entered while it is active."""
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
         """Return a binding to launch in place of the given one, or None to launch the given one."""
@@ -46,10 +46,10 @@ class Watcher(Protocol):
         """Receive the notification that a kernel is about to run; errors raised here prevent the launch."""
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Record a launch that has ended."""
+        """Receive the notification that a launch has ended, and record it if needed."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Record that a launch raised an error; it may have written some of its results."""
+        """Receive the notification that a launch raised an error; it may have written some of its results."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Receive the notification that the host is about to write a part of a field; errors prevent the write.
@@ -71,7 +71,7 @@ class Watcher(Protocol):
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Receive the notification of a host read of a launch's result. Return True if it needs no other watcher."""
+        """Receive the notification that the host reads a launch's result. Return True if no other watcher must know."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
@@ -120,16 +120,16 @@ class ForwardMode(Protocol):
         """Return the tangents of an array of another library."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Receive the notification of a host write to part of a field, or to an unknown part if `place` is None."""
+        """Receive the notification that the host is about to write a part of a field; `place` None means unknown."""
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Receive the notification of a host read of part of a field; None means an unknown, later read.
+        """Receive the notification that the host reads a part of a field; `place` None means an unknown, later read.
 
         Return True if no other watcher needs to know of the read.
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Receive the notification of a host read of a launch's result. Return True if it needs no other watcher."""
+        """Receive the notification that the host reads a launch's result. Return True if no other watcher must know."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
@@ -164,7 +164,7 @@ class ThreadState:
 
 
 class ThreadStates:
-    """Hold the states of all threads, and which thread may use the derivatives of each array."""
+    """Hold the ThreadState of each thread, and which thread has reserved the derivatives of each array."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -177,7 +177,7 @@ class ThreadStates:
 
     @property
     def own(self) -> ThreadState:
-        """Return the state of the calling thread."""
+        """Return the ThreadState of the calling thread."""
         try:
             return self._local.own  # type: ignore[no-any-return]
         except AttributeError:
@@ -185,7 +185,7 @@ class ThreadStates:
             return made
 
     def note(self, own: ThreadState) -> bool:
-        """Update the set of threads with watchers. Return True if any thread has a watcher or is tracing."""
+        """Record if this thread is watched. Return True if any thread has an active tape or mode, or is tracing."""
         with self._lock:
             (self._watched.add if own.is_watched else self._watched.discard)(own)
             return len(self._watched) > 0
@@ -225,7 +225,7 @@ class ThreadStates:
             return True
 
     def _forget_others(self) -> None:
-        """Clear the set of arrays being zeroed in a forked child, which lacks the threads that zero them."""
+        """Forget, in a forked child, the arrays that threads were setting to 0 which do not exist in the child."""
         self._clearing.clear()
 
     @contextmanager
@@ -272,7 +272,7 @@ class WeakCollection(Generic[T]):
         self._lock = free_in_child(threading.Lock())
 
     def add(self, one: T) -> None:
-        """Add an object to the collection."""
+        """Add an object to the collection, which does not keep it alive."""
         with self._lock:
             self._known.add(one)
 

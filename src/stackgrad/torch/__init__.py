@@ -86,7 +86,7 @@ def _torch() -> Any:
 
 @cache
 def _function() -> Any:
-    """Return the subclass of `torch.autograd.Function` that runs wrapped kernels; it is made once."""
+    """Return the subclass of `torch.autograd.Function` that runs wrapped kernels; the first call defines it."""
     torch = _torch()
     base: Any = torch.autograd.Function
 

@@ -179,7 +179,7 @@ class Array(Exchange):
             raise FieldError(f"{self.label} of shape {shape}, but its primal has {primal.shape}", "give both one shape")
 
     def companion(self, kind: str) -> Array:
-        """Return the adjoint ("grad") or tangent ("dual") array; if there is none, make one without memory."""
+        """Return the adjoint ("grad") or tangent ("dual") array; if it does not exist, make it, without memory."""
         found: Array | None = self._grad if kind == "grad" else self._dual
         if found is None:
             dtype = adjoint_type(self.dtype) if kind == "grad" else self.dtype
@@ -202,7 +202,7 @@ class Array(Exchange):
         return FieldError(f"{self.label} has no memory yet", cure)
 
     def discard(self) -> None:
-        """Make the array, its adjoint and its tangent unusable."""
+        """Mark the array, its adjoint and its tangent as destroyed, so that every later use raises an error."""
         for array in (self, self._grad, self._dual):
             if array is not None and array.is_placed:
                 array._generation = array.words[w.LIVING] = DESTROYED

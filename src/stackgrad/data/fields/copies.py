@@ -60,7 +60,7 @@ def matched_axes(target: Any, source: Any) -> AxisMap | None:
 
 
 def _in_memory(one: Any) -> list[int]:
-    """Return the position in memory of each axis of a field, followed by those of the elements' axes."""
+    """Return the positions in memory of a field's axes, followed by those of its elements' axes."""
     inner, outer = len(one.element_shape), len(one.shape)
     if one.element_first:
         return [*range(inner, inner + outer), *range(inner)]

@@ -83,7 +83,7 @@ class Tensor:
 
         @property
         def name(self) -> str | None:
-            """Return the name that the user gave, or None."""
+            """Return the name that the user gave to the array, or None if there is none."""
 
         @property
         def label(self) -> str:

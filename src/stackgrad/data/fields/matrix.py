@@ -102,14 +102,14 @@ class MatrixArray(Exchange):
 
     @property
     def grad(self) -> Self:
-        """Return the adjoint, of the same shape and layout. Raise GradientError if it was made without needs_grad."""
+        """Return the adjoint as an array of the same shape and layout. Raise GradientError without needs_grad."""
         if self._grad is None or self._grad.storage is not self.storage.grad:
             self._grad = self._beside(self.storage.grad, adjoint_element(self.element))
         return self._grad  # type: ignore[return-value]
 
     @property
     def dual(self) -> Self:
-        """Return the tangent, of the same shape and layout. Raise GradientError if it was made without needs_dual."""
+        """Return the tangent as an array of the same shape and layout. Raise GradientError without needs_dual."""
         if self._dual is None or self._dual.storage is not self.storage.dual:
             self._dual = self._beside(self.storage.dual, self.element)
         return self._dual  # type: ignore[return-value]
@@ -125,7 +125,7 @@ class MatrixArray(Exchange):
 
     @property
     def name(self) -> str | None:
-        """Return the name that the user gave, or None."""
+        """Return the name that the user gave to the array, or None if there is none."""
         return self.storage.name
 
     @property

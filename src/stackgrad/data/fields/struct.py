@@ -228,7 +228,7 @@ class StructField(Field):
 
 
 def _companion(member: Any, kind: str) -> Any:
-    """Return the adjoint or tangent of a member, or None if it has none."""
+    """Return the adjoint or tangent of a member, or None if the member has none."""
     try:
         return getattr(member, kind)
     except GradientError:

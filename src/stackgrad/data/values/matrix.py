@@ -259,7 +259,7 @@ def _sequence(rows: Any) -> Sequence[Any]:
 
 
 def typed(data: np.ndarray, own: Scalar | None, dtype: object) -> tuple[np.ndarray, Scalar | None]:
-    """Return the entries converted to the requested type, or unchanged with their own type if it is None."""
+    """Return entries converted to `dtype` with that type, or unchanged with their own type if `dtype` is None."""
     if dtype is None:
         return data, own
     wanted = scalar_type(dtype)

@@ -69,7 +69,7 @@ class Struct:
         methods: Mapping[str, Any] | None = None,
         **options: Unpack[CompoundOptions],
     ) -> StructField:
-        """Return a new field of structs.
+        """Return a new field of structs with these members.
 
         Args:
             members: The type of each member by name.
@@ -147,7 +147,7 @@ class Struct:
 
 
 def bound(method: Any, receiver: Any) -> Callable[..., Any]:
-    """Return a method of a struct type as a Python callable, bound to this struct as its first argument."""
+    """Return a method of a struct type as a callable whose first argument is the struct `receiver`."""
     return partial(method, receiver)
 
 
