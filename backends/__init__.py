@@ -1,1 +1,1 @@
-"""Run kernels on one kind of machine each; `registry` lists the backends and loads each when it is first asked for."""
+"""This package contains the backends; `registry` lists them and loads each one when it is first asked for."""

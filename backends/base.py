@@ -108,7 +108,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Concurrency:
-    """Represent how many iterations a task runs at once: `lanes` on each of `threads` threads.
+    """Represent how many iterations of a task run at the same time: `lanes` on each of `threads` threads.
 
     Attributes:
         threads: threads that run the task
@@ -122,7 +122,7 @@ class Concurrency:
     claimed: bool = False
 
     def rows(self, passing: int | None) -> int:
-        """Return the number of rows in use at once, if `passing` iterations need a row (None: not known)."""
+        """Return how many rows are in use at once; `passing` iterations need a row, None if their number is unknown."""
         places = self.threads * self.lanes
         return min(passing, places) if passing is not None and (self.claimed or not passing) else places
 
@@ -227,13 +227,13 @@ class Remote(Protocol):
         """Wait for all launches if any may be in flight; then the host may touch arrays until the next launch."""
 
     def is_own(self, array: np.ndarray) -> bool:
-        """Return True if launches use the array in place."""
+        """Return True if launches use the array in place, without a copy."""
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """Return a new array that launches use in place, or raise DeviceError if there is not enough memory."""
 
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
-        """Return an array over device memory that another library owns.
+        """Return an array over device memory of another library, described by its `__cuda_array_interface__`.
 
         Args:
             interface: description of the memory, a `__cuda_array_interface__`

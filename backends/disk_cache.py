@@ -122,7 +122,7 @@ class DiskCache:
         return [entry for entry in self._listed() if not entry.strange]
 
     def strange(self) -> list[CacheFile]:
-        """Return the files whose name is that of an entry but that are none: links, folders, files of other users."""
+        """Return the files that have an entry's name but cannot be entries: links, folders, files of other users."""
         return [entry for entry in self._listed() if entry.strange]
 
     def clear(self) -> int:
@@ -246,7 +246,7 @@ class DiskCache:
 
 
 def _name(key: bytes) -> str:
-    """Return the name of the file of an entry."""
+    """Return the name of the file that holds the cache entry with this key."""
     return f"{key.hex()}.entry"
 
 

@@ -78,7 +78,7 @@ class Folder:
             self._held = None
 
     def _name(self, name: str) -> str | Path:
-        """Return a file name as functions of `os` take it. Raise UnsafePathError if it is not a plain file name."""
+        """Return the name or path that `os` takes for a file. Raise UnsafePathError for a name with folders."""
         if not name or name in (".", "..") or os.path.basename(name) != name:
             raise UnsafePathError(f"{name!r} is not the name of a file in a folder")
         return name if _HELD else self.path / name
@@ -88,7 +88,7 @@ class Folder:
         return os.stat(self._name(name), dir_fd=self._held, follow_symlinks=False)
 
     def names(self) -> list[str]:
-        """Return the names of everything in the folder, in order."""
+        """Return the names of all files and folders in the folder, sorted."""
         return sorted(os.listdir(self.path if self._held is None else self._held))
 
     def folder(self, name: str) -> Folder:
@@ -127,7 +127,7 @@ class Folder:
         return descriptor
 
     def read(self, name: str, limit: int, own: bool = False) -> bytes:
-        """Return the bytes of a file that `open` opens."""
+        """Return the content of a regular file. Raise UnsafePathError if the file has more than `limit` bytes."""
         with os.fdopen(self.open(name, limit, own), "rb") as file:
             found = file.read(limit + 1)
         # The file may have grown since it was opened.

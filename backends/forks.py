@@ -1,4 +1,4 @@
-"""Control forks of the process: which locks a fork waits for, and which state the child renews.
+"""Make forks of the process safe: a fork waits for registered locks, and the child renews registered state.
 
 A lock that guards work in progress (a trace, LLVM) is held while the process forks, so that the child finds this work
 done. A lock that guards little is made free in the child, because the thread that may have held it does not exist
@@ -42,7 +42,7 @@ def free_in_child(lock: _L) -> _L:
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:
-    """Register a method that a forked child calls after all locks are free, as long as its object lives."""
+    """Register a method that each forked child calls, after it has released its locks, while the object lives."""
     _renewals[:] = [known for known in _renewals if known() is not None]
     _renewals.append(WeakMethod(renew))
 

@@ -31,7 +31,7 @@ _EPOCHS = count(1)
 
 
 class HeapRefusal(DeviceError):
-    """Signal that the machine cannot give the adstacks their memory."""
+    """Signal that the system or the heap's limit allows no memory of the size that adstacks need."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Heap:
         return memory_of_machine() if self.limit is None else (self.limit, "the heap is limited to")
 
     def base(self, name: str) -> int:
-        """Return the address of a slab; if it is empty, that of a page that reads of stacks without slots use."""
+        """Return the address of a slab; if it is empty, that of a page from which empty stacks may be read."""
         return self.slabs[name].base or _address(_void_page())
 
     def _room(self) -> tuple[int, str]:
@@ -158,7 +158,7 @@ class Heap:
 
 
 def _refusal(needs: Mapping[str, int], reason: str) -> HeapRefusal:
-    """Return the error that the adstacks need more memory than there is."""
+    """Return the error for adstacks that need more memory than there is, with the bytes needed and the reason."""
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return HeapRefusal(f"the adstacks need {sizes}, and {reason}")
 
@@ -175,7 +175,7 @@ def _address(memory: mmap.mmap) -> int:
 
 
 def _mapped(size: int) -> mmap.mmap | None:
-    """Map memory, or return None if the system refuses."""
+    """Return new private memory from the system, or None if the system refuses."""
     try:
         return map_pages(size)
     except (OSError, OverflowError, ValueError):

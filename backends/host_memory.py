@@ -78,7 +78,7 @@ def _machine() -> int:
 
 
 def _groups() -> Iterator[int]:
-    """Yield the bytes that each control group around the process leaves."""
+    """Yield the bytes of memory that each control group around the process still allows it to use."""
     for line in _lines(PROC / "self" / "cgroup"):
         # A line without controllers is of the second version of the interface, any other of the first.
         _, controllers, path = line.split(":", 2) if line.count(":") >= 2 else ("", "-", "")

@@ -143,7 +143,7 @@ def _names(item: ast.expr, known: dict[str, list[str]]) -> list[str]:
 
 
 def way() -> Iterator[str]:
-    """Yield the lines of the diagram that shows the passes between a Python function and a backend."""
+    """Yield the lines of the diagram of all passes that a kernel goes through from Python function to backend."""
     passes = pipelines()
 
     def steps(name: str) -> list[str]:

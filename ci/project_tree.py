@@ -20,7 +20,7 @@ PACKAGE = "stackgrad"
 
 
 def _git(*arguments: str) -> list[str]:
-    """Return the paths that `git ls-files` prints. The checkout may belong to another user, as in containers."""
+    """Return the paths that `git ls-files` prints, also in a checkout that belongs to another user."""
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z", *arguments]
     output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [path for path in output.split("\0") if path]

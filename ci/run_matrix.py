@@ -157,7 +157,7 @@ def absent(row: Row, probes: Mapping[str, Presence]) -> str:
 
 
 def read_probes(output: str) -> dict[str, Presence]:
-    """Return the availability of each backend, parsed from the last line of the output of ASK.
+    """Return the availability of each backend, read from the JSON in the last line that the probe script printed.
 
     Raises:
         ValueError: the line has another form.

@@ -202,7 +202,7 @@ def prepare_reverse(
 
 
 def _tidy_marking(marking: MarkingKernel | None, check: bool) -> MarkingKernel | None:
-    """Return the marking kernel without dead code and without empty tasks."""
+    """Return the marking kernel without dead code and empty tasks, or None if there is no marking kernel."""
     if marking is None:
         return None
     tidy = run_passes(marking.kernel, TIDY[1:], None, "structured" if check else "")

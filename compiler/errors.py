@@ -172,7 +172,7 @@ class InternalError(StackgradError):
 
 
 def outer_frame() -> FrameType | None:
-    """Return the innermost stack frame outside of this package, where the user's program called the package."""
+    """Return the innermost stack frame outside of this package: the user's call of the package, or None."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
         frame = frame.f_back

@@ -94,6 +94,6 @@ def merge(parts: Sequence[LaneVector]) -> LaneVector:
 
 
 def number(content: int) -> LaneVector:
-    """Return an integer as a 0-d i64 value, which stands for the same value in all lanes."""
+    """Return an integer as a 0-d i64 array, which represents the same value in all lanes."""
     made: LaneVector = np.asarray(content, np.int64)[()]
     return made

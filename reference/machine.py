@@ -140,7 +140,7 @@ class Machine:
         return frame
 
     def burn(self, block: Block) -> None:
-        """Subtract the statements of a block from the fuel, and raise OutOfFuel if none is left."""
+        """Subtract the statements of a block from the fuel, the number that may still run. Raise OutOfFuel below 0."""
         self.fuel -= len(block)
         if self.fuel < 0:
             place = TrapPlace(self.program.kernel, self.chunk.task)

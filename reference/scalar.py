@@ -164,7 +164,7 @@ def _zero_divisor(x: LaneArray, y: LaneArray) -> LaneArray:
 
 
 def _safe_divisor(y: LaneArray) -> LaneArray:
-    """Return the divisor, with 1 in place of 0."""
+    """Return the divisor with 1 where it is 0, so that a division never fails."""
     return np.where(y == 0, y.dtype.type(1), y)
 
 

@@ -183,7 +183,7 @@ class ChunkStack:
         return self._adjoint
 
     def _halves(self) -> list[Rows]:
-        """Return the memory of the primals, and that of the adjoints if this adstack stores them."""
+        """Return the memory matrix of the primals and, if this adstack stores adjoints, that of the adjoints."""
         return [self._primal] if self._adjoint is None else [self._primal, self._adjoint]
 
     def _reserve(self, slots: int) -> None:

@@ -24,7 +24,7 @@ class Warm(Bench):
         self.program = started(arch, workload, "small")
 
     def time_forward_x1000(self, arch: str, workload: str) -> None:
-        """Launch the kernel 1000 times."""
+        """Launch the workload's forward kernel 1000 times, then wait for the device."""
         repeated(self.program.forward)
 
 
@@ -81,7 +81,7 @@ class Recounted(Bench):
         self.program = started(arch, "tiny_loop", "small")
 
     def time_reverse_x1000(self, arch: str) -> None:
-        """Write the bound and launch the gradient, 1000 times."""
+        """Write the field that holds the loop bound and launch the grad kernel, 1000 times."""
         bound, reverse = self.program.bound, self.program.reverse
         assert bound is not None
         for _ in range(BATCH):
@@ -107,10 +107,10 @@ class Cold(Bench):
         self.program = WORKLOADS[workload].build("small")
 
     def time_forward(self, arch: str, workload: str) -> None:
-        """Launch the kernel for the first time."""
+        """Launch a new kernel for the first time, which compiles it."""
         self.program.forward()
 
     def time_forward_and_reverse(self, arch: str, workload: str) -> None:
-        """Launch the kernel and its gradient for the first time."""
+        """Launch a new kernel and then its gradient for the first time, which compiles both."""
         self.program.forward()
         self.program.reverse()

@@ -69,7 +69,7 @@ class Tapes(Bench):
         self.program = started(arch, "walker", "full")
 
     def track_saved_bytes(self, arch: str) -> int:
-        """Return the number of bytes that the tape saves; 0 if each step writes to its own row of the arrays."""
+        """Return the number of bytes that the tape saves; 0 if each step writes to its own part of the arrays."""
         assert self.program.tape is not None
         return self.program.tape()
 

@@ -1,4 +1,4 @@
-"""Run the workloads of the tool `stackgrad.harness.tools.bench` under asv, commit by commit, without the peers.
+"""Run the workloads of the comparison tool `stackgrad.harness.tools.bench` under asv, without the peers.
 
 Two threads are used, as in that command. Versions without these works are skipped.
 """
@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 class SideBySide(Bench):
-    """Measure one number of the tool's results for one workload, as the median of seven samples."""
+    """Measure one column of the comparison tool `stackgrad.harness.tools.bench`, as the median of seven samples."""
 
     params = (COLUMNS,)
     param_names = ("column",)
@@ -62,7 +62,7 @@ class SideBySide(Bench):
         self.timed: Any = WORKS[work](sg)[name]
 
     def track_figure(self, column: str) -> float:
-        """Return the seconds per call and unit of work, or the column's own figure if the column is not a time."""
+        """Return the median seconds per call and unit of work, or the workload's own number, such as a size in kB."""
         timed = self.timed
         if timed.figure is not None:
             return float(timed.figure())
@@ -88,7 +88,7 @@ class SecondProcess(Bench):
         self.measure: Any = measure
 
     def track_first_launch(self, direction: str) -> float:
-        """Return the milliseconds of the first launch."""
+        """Return the milliseconds of the first launch in a process that finds compiled code on disk."""
         keep, os.environ["STACKGRAD_CACHE"] = os.environ.get("STACKGRAD_CACHE", ""), "1"
         try:
             found = self.measure("warm_cache", ["stackgrad"], {"stackgrad": sys.executable}, 2, SAMPLES)
@@ -100,7 +100,7 @@ class SecondProcess(Bench):
 
 
 def _seconds(timed: Any) -> float:
-    """Return the mean duration of a call per unit of work, over a fixed number of calls or at least 20 ms."""
+    """Return the mean duration of a call of `timed.call`, divided by the number of units of work of a call."""
     if timed.pause:
         time.sleep(timed.pause)
     begin, calls = time.perf_counter(), 0

@@ -1,4 +1,4 @@
-"""This module contains every kernel that a benchmark runs, by name, with its sizes. Append only.
+"""This module contains every kernel that a benchmark runs, by name, with its sizes. Existing ones never change.
 
 A kernel or a size that changes gets a new name: results under the old name could no longer be compared. Values and
 adjoints stay clear of subnormal numbers, on which processors are many times slower. Kernels use only what the dialect
@@ -330,7 +330,7 @@ def walker(boxes: int, steps: int) -> Program:
 
 
 def _step(state: tuple[sg.Field, ...], springs: tuple[sg.Field, ...], graph: tuple[sg.Field, ...]) -> sg.Kernel:
-    """Return the kernel that computes row t + 1 of positions and speeds from row t.
+    """Return the kernel that computes positions and speeds at time step t + 1 from those at time step t.
 
     The forces are springs with damping and muscles, gravity, and a ground that holds.
     """
@@ -365,7 +365,7 @@ def _step(state: tuple[sg.Field, ...], springs: tuple[sg.Field, ...], graph: tup
 
 
 def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Return the positions (n, 2) of two rows of masses that are 0.1 apart, and the springs as pairs of masses."""
+    """Return the positions (n, 2) of two lines of masses that are 0.1 apart, and the springs as pairs of masses."""
     row = boxes + 1
     points = np.array([(0.1 * k, 0.1 * level) for level in (0, 1) for k in range(row)])
     springs = [(k, row + k) for k in range(row)]
@@ -375,7 +375,7 @@ def _strip(boxes: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
 
 
 def _neighbors(count: int, springs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, as three arrays, the masses that springs join to each mass.
+    """Return (start of each mass's part, masses that springs join to it, number of the spring), as three arrays.
 
     These are row starts (count + 1), and for each end of each spring the mass at its other end and the spring's number.
     """

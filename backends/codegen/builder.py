@@ -1,4 +1,4 @@
-"""This module defines IRBuilder, which appends instructions to a block of ir.py.
+"""This module defines IRBuilder, which appends instructions to basic blocks of textual LLVM IR (ir.py).
 
 Instructions on constant integers, and identities such as x + 0 and x·1, give a value without an instruction: this is
 less text to parse, and less code where LLVM does not optimize. The same holds for an instruction without effects that
@@ -51,7 +51,7 @@ def _binary(name: str) -> Callable[..., LLVMValue]:
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
 ) -> Callable[..., LLVMValue]:
-    """Return a method that emits a binary instruction on integers, or folds it.
+    """Return a method that emits a binary integer instruction, or returns its result without one if it is known.
 
     Args:
         name: Name of the instruction.
@@ -89,7 +89,7 @@ def _conversion(name: str) -> Callable[[IRBuilder, LLVMValue, Type], LLVMValue]:
 
 
 def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, LLVMValue, Type], LLVMValue]:
-    """Return a method that converts between integers of different widths, or folds the conversion."""
+    """Return a method that emits an integer conversion to another width, or converts a constant without it."""
     plain = _conversion(name)
 
     def emit(self: IRBuilder, x: LLVMValue, to: Type) -> LLVMValue:
@@ -126,7 +126,7 @@ class IRBuilder:
         return LLVMValue(t, ref)
 
     def _pure(self, t: Type, instruction: str) -> LLVMValue:
-        """Return the result of a pure instruction; an equal instruction in the same block is reused."""
+        """Return the result of an instruction without effects, reusing an equal earlier one of the same block."""
         known = self.block.known
         made = known.get(instruction)
         if made is None:

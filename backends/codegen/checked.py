@@ -1,4 +1,4 @@
-"""This module decides which index checks are emitted, for a module and for the emitters of both code generators."""
+"""This module decides which index checks both code generators, of branching and of masked code, must emit."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class ModuleState:
             self.module.lines = DebugLines(self.kernel)
 
     def sharing(self, task: int) -> Sharing:
-        """Return how the threads of a launch share a parallel task: its atomic updates and whether threads pay."""
+        """Return which updates of a parallel task need not be atomic, and whether more than one thread is faster."""
         if task not in self._sharing:
             found = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
             alone = self.options.deterministic and is_order_visible(self.kernel.tasks[task], found.plain)

@@ -48,7 +48,7 @@ class Gate:
         return all(map(_is_silent, stmt.orelse if self.opens else stmt.then))
 
     def inside(self, stmt: Stmt) -> Block:
-        """Return the statements that remain of a statement where the gate is open: an if becomes its branch."""
+        """Return what an open gate leaves of `stmt`: the branch taken if it is an `if` of the gate, else `stmt`."""
         if not isinstance(stmt, n.If) or not self.guards(stmt):
             return (stmt,)
         return stmt.then if self.opens else stmt.orelse
@@ -85,7 +85,7 @@ class ScanPlan:
 
 
 def selection(task: Task, linear: bool) -> ScanPlan | None:
-    """Return the scan plan of a task, or None if the task has neither a gate nor loops that a scan is worth.
+    """Return the scan plan of a task, or None if no gate or loop of the task is worth the cost of a scan.
 
     Args:
         task: Task whose exits are lowered.
@@ -199,7 +199,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
 
 
 def _slice(block: Block, values: Iterable[Value]) -> Block | None:
-    """Return the statements of a block on which some values depend, or None if a scan must not run them all."""
+    """Return the statements of a block on which some values depend, or None if a scan cannot run one of them."""
     wanted: set[Value] = set(values)
     names: set[str] = set()
     taken: list[Stmt] = []
@@ -219,7 +219,7 @@ def _slice(block: Block, values: Iterable[Value]) -> Block | None:
 
 
 def _defines(stmt: Stmt, wanted: set[Value], names: set[str]) -> bool:
-    """Return True if a statement, or one inside it, makes one of the values or changes one of the locals."""
+    """Return True if a statement, or one inside it, defines one of the values or writes one of the locals."""
     inside = walk((stmt,))
     return any(
         not wanted.isdisjoint(results(s)) or isinstance(s, SCALAR_ASSIGNMENTS) and s.var in names for s in inside

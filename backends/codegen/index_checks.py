@@ -57,7 +57,7 @@ def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]
 def check_indices(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Emit comparisons of an access's indices with the extents, which end the launch if an index is outside.
+    """Emit index checks of an access, which end the launch if an index is outside, or defer them if `e` does so.
 
     Args:
         e: Emitter of either generator.
@@ -84,7 +84,7 @@ def check_indices(
 def _put_off(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Emit comparisons without branches and defer the end of the launch. Return the condition 'index is outside'."""
+    """Emit index comparisons and defer their traps. Return the condition 'an index is outside', or None."""
     found: ir.LLVMValue | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]
@@ -100,7 +100,7 @@ def _put_off(
 def check_number(
     e: TaskEmitter, stmt: Checked, number: ir.LLVMValue, extents: list[ir.LLVMValue]
 ) -> ir.LLVMValue | None:
-    """Emit the check of an access whose row-major element number equals the iteration number.
+    """Emit one check of an element number for all axes; return the condition 'outside' if its trap is deferred.
 
     Args:
         e: Emitter of the function.

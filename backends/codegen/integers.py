@@ -157,7 +157,7 @@ def _power_body(e: ArithEmitter, t: Scalar, function: ir.LLVMFunction) -> None:
 
 
 def negative_power(e: ArithEmitter, base: ir.LLVMValue, exponent: ir.LLVMValue, positive: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the power with an exponent of either sign, given the result for exponents that are not negative.
+    """Return base**exponent for an exponent of either sign; `positive` is the result for exponents >= 0.
 
     For a negative exponent it is 1 for x = 1, ±1 by the exponent's parity for x = -1, and 0 otherwise.
     """

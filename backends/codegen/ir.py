@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 class Type:
-    """Represent a type by its text; two types are equal if their texts are equal.
+    """Represent an LLVM type by its text; two types are equal if their texts are equal.
 
     Attributes:
         text: The type in LLVM IR.
@@ -231,13 +231,13 @@ class Lines:
     """Emit debug information for the functions of a module; this base class emits none (see debug_lines.py)."""
 
     def enter(self, function: LLVMFunction, task: int | None) -> None:
-        """Start debug information for a function of a task, or of the kernel if `task` is None."""
+        """Start debug information for the function of a task, or of the whole kernel if `task` is None."""
 
     def at(self, function: LLVMFunction, loc: int) -> None:
         """Set the source location of all instructions appended to the function from now on; 0 means none."""
 
     def text(self) -> str:
-        """Return the text that the module ends with."""
+        """Return the text that is appended to the module, such as debug metadata; this base class returns ""."""
         return ""
 
 

@@ -30,7 +30,7 @@ def needs_comparisons(e: Any) -> ir.LLVMValue:
 
 
 def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
-    """Emit a task; if it is short and without adstacks, emit it twice, with and without index checks.
+    """Emit the code of a task, or for a short task without adstacks two versions, with and without index checks.
 
     The second version has no comparisons that a launch condition makes unnecessary, and runs if this condition holds.
 

@@ -128,7 +128,7 @@ class PrintBuffer:
         return PrintedText(lines, lost)
 
     def _records(self) -> Iterator[_Record]:
-        """Yield the records in the order of memory."""
+        """Yield the records of the print buffer in the order of their addresses."""
         at = 0
         while at + HEAD <= CAPACITY:
             owner, head, launch, iteration = self._words[HEADER + at : HEADER + at + HEAD].tolist()

@@ -62,7 +62,7 @@ _COSTS.update(
 
 @dataclass(frozen=True)
 class Sharing:
-    """Represent how the threads of a launch share a parallel task: plain updates, and whether threads pay.
+    """Represent how threads share a parallel task: which updates are plain, and if several threads are faster.
 
     Attributes:
         compute: Estimated nanoseconds of an iteration without its atomic updates.
@@ -77,7 +77,7 @@ class Sharing:
     pays: bool
 
     def nanoseconds(self, lanes: int) -> float:
-        """Return the estimated nanoseconds of an iteration in code with this number of lanes."""
+        """Return the estimated nanoseconds of an iteration if the task runs with this number of lanes."""
         return self.compute / (1 if lanes == 1 else SPEEDUP) + self.updates
 
 
@@ -125,7 +125,7 @@ def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomi
 
 
 def _order_shows(stmt: n.Atomic) -> bool:
-    """Return True if an element's final value depends on the order of updates like this, as for sums of reals."""
+    """Return True if the order of updates like `stmt` changes an element's final value, as for sums of reals."""
     return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
 
 

@@ -11,7 +11,7 @@ from ...compiler.ir.walk import walk
 
 
 def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
-    """Return the last push of a trip for each adstack that a loop only grows, by the same number in each trip.
+    """Return the last push of a trip, for each adstack that a loop only pushes, and equally often in each trip.
 
     The capacity of such a stack can be compared before the loop, instead of at each push.
     """
@@ -31,12 +31,12 @@ def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
 
 
 def pushes(body: Block, stack: str) -> int:
-    """Return the number of pushes onto a stack that stand in a block itself."""
+    """Return the number of pushes to a stack among the statements of a block, without those in nested blocks."""
     return sum(isinstance(s, n.StackPush) and s.stack == stack for s in body)
 
 
 def pops_of_a_trip(loop: n.For) -> dict[str, int]:
-    """Return the number of pops per trip for each adstack that a loop only shrinks, equally in each trip."""
+    """Return the number of pops per trip, for each adstack that a loop only pops, and equally often in each trip."""
     if loop.stop is not None:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPop))

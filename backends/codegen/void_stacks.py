@@ -1,4 +1,4 @@
-"""This module finds a safe address for reads of adstacks without slots where rows are interleaved in memory.
+"""This module finds an address that no thread writes, for reads of adstacks without slots on GPUs.
 
 A read below an empty stack is discarded, but it is made, at slot 0. With the address of slot k
 
@@ -18,7 +18,7 @@ ALIGN = 8
 
 
 def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> tuple[dict[int, int], int]:
-    """Return where adstacks without slots are read, as offsets in the row by slot size, and the row's bytes.
+    """Return (offset in the row, by slot size, at which reads of adstacks without slots go; bytes of the row).
 
     Args:
         sizes: Bytes that a slot of each stack without slots would have.

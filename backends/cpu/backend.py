@@ -148,7 +148,7 @@ class CpuExecutable:
         return self.layout.printer_at != 0  # the block of a kernel that prints has this slot, and not at its begin
 
     def stand(self, block: ArgumentBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare an argument block for launches without Python. Return False if that is not possible now.
+        """Prepare an argument block for launches without Python. Return False if another launch is using the heap.
 
         Args:
             block: Block to prepare.
@@ -181,7 +181,7 @@ class CpuExecutable:
         return block
 
     def refuse(self, block: ArgumentBlock, sizes: Sizes) -> bool:
-        """Raise the error of a failed launch: one that a signal handler raised, or one recorded in the block."""
+        """Raise the error for which a launch failed: that of a signal handler or callback, or the one in the block."""
         raise_signal(block)
         self._raise_of_callback()
         published = [(s, stacks.stack_capacity(s, sizes)) for s in self.layout.stacks]

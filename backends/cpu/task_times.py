@@ -60,7 +60,7 @@ class TaskTimes:
 
 @contextmanager
 def measure_compilation(task: int) -> Iterator[None]:
-    """Measure the making of code that a launch of this thread waits for; `task` is -1 for the pool."""
+    """Measure the time of compiling inside the `with` block, while a launch waits; `task` is -1 for the thread pool."""
     laps: TaskTimes | None = getattr(_CURRENT, "laps", None)
     begin = time.perf_counter()
     try:

@@ -38,7 +38,7 @@ class Variants:
         return self._generated.sites if self._generated else ()
 
     def fill(self, block: int, task: int) -> None:
-        """Write the address of a task's masked code into a block, or that it has none; the first call compiles."""
+        """Write the address of a task's masked code, or DECLINED, into a block; the first call compiles the code."""
         slot = ctypes.c_int64.from_address(block + self.layout.variants[task])
         try:
             with self._lock:

@@ -32,7 +32,7 @@ class HostAccess:
         return found.item()
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array on the host, as one run of memory."""
+        """Return a contiguous copy of an array in host memory."""
         device = self._device
         if not array.size or not array.flags.c_contiguous or not is_addressable(array, device):
             device.settle()
@@ -69,7 +69,7 @@ class HostAccess:
         self._settle_shared()
 
     def share(self, array: np.ndarray) -> None:
-        """Mark the memory of an array as used by foreign code too; later launches on it end before they return.
+        """Mark an array's memory as used by foreign code too; later launches on it return only when they are over.
 
         From now on a call that launches on it returns only when the launch is over.
         """

@@ -63,7 +63,7 @@ class CudaBackend:
             return self._device
 
     def _open(self, driver: Driver) -> None:
-        """Create the device, heap, buffer and copy objects for the GPU of a driver."""
+        """Create the CudaDevice, the adstack heap, the buffers and the host access for the GPU of a driver."""
         self._device = CudaDevice(driver)
         self.heap = DeviceHeap(driver)
         self.buffers = Buffers(self._device)
@@ -94,14 +94,14 @@ class CudaBackend:
         return CudaExecutable(generate(kernel, options), device, self.heap, self.buffers)
 
     def ptx(self, kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
-        """Return the PTX of a kernel; see `ptx.ptx`."""
+        """Return the PTX text of a kernel for an NVIDIA architecture such as sm_90."""
         return ptx(kernel, arch, options)
 
     # -- memory that the host shares --------------------------------------------------------------------------
 
     @property
     def counters(self) -> DeviceCounters:
-        """Return how often the host has waited and copied to itself since the GPU was opened."""
+        """Return how often the host has waited for the GPU, and copied from it, since the GPU was opened."""
         return self.device.counters
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
@@ -149,7 +149,7 @@ class CudaBackend:
         self.access.assign(array, place, value)
 
     def share(self, array: np.ndarray) -> None:
-        """Mark the memory of an array as accessed by other programs, so that launches on it end before they return."""
+        """Mark an array's memory as used by other programs too; later launches on it return only when they are over."""
         self.access.share(array)
 
     def fill(self, array: np.ndarray, value: Any) -> None:

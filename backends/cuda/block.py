@@ -21,7 +21,7 @@ from .memory import Buffers, owner_of
 
 
 class BlockState:
-    """Represent what an argument block owns on the device: state of launches by stream, and CUDA graphs.
+    """Represent what an argument block owns on the device: memory for launches by stream, and CUDA graphs.
 
     It may outlive the block, whose last launch may be in flight.
     """

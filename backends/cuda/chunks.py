@@ -39,7 +39,7 @@ class ChunkLoop:
         self.decide = decide
 
     def open(self, e: Emitter, count: ir.LLVMValue, blocks: ir.LLVMValue) -> IterationRun:
-        """Emit the start of the loop over chunks; return the range of list entries that the current thread runs.
+        """Emit the start of the loop over chunks; return the range of a chunk's list that the current thread runs.
 
         Args:
             e: Emitter of the function.
@@ -122,7 +122,7 @@ class ChunkLoop:
         return e.b.add(self.start, e.b.zext(found, I64))
 
     def close(self, e: Emitter) -> None:
-        """End the chunk; later code is emitted after the loop."""
+        """Emit the end of the loop over chunks; code emitted later runs after the loop."""
         b, failed = e.b, e.failed
         assert failed is not None
         e.flow.go(self._latch)

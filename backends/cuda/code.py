@@ -128,7 +128,7 @@ def _writes_its_bounds(task: Task) -> bool:
 
 
 class _EntryWriter:
-    """Emit one GPU entry point; its builder is at the code that runs if nothing has failed, `leave` is the exit."""
+    """Write one GPU entry point, which returns at once if an earlier task failed or ended the kernel."""
 
     def __init__(self, m: ModuleState, name: str, together: bool = False) -> None:
         by_value = ir.Type(f"ptr byval([{max(m.layout.passed, 8)} x i8]) align 8")

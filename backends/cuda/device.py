@@ -180,7 +180,7 @@ class CudaDevice:
 
     @contextmanager
     def on(self, stream: int) -> Iterator[None]:
-        """Issue launches and copies inside the `with` block on this stream."""
+        """Issue launches and copies on the given stream during the `with` block."""
         before, self.stream = self.stream, stream
         try:
             yield
@@ -225,7 +225,7 @@ class CudaDevice:
         self.table[PENDING], self.table[LAUNCH_GRAPH] = pending, graphs
 
     def follow(self, stream: int, other: int) -> None:
-        """Make later work of the stream wait for the work that the other stream has so far."""
+        """Make later work of `stream` wait for all work that `other` has so far; the host does not wait."""
         event = self.driver.new_event()
         self.driver.record(event, other)
         self.driver.wait_event(event, stream)

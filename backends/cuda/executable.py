@@ -268,15 +268,15 @@ class CudaExecutable:
 
     @property
     def is_bound(self) -> bool:
-        """Return True if blocks hold addresses of one stream's memory, which are invalid after a change of epoch."""
+        """Return True if argument blocks hold addresses of one stream's memory, which a new heap epoch invalidates."""
         return bool(self.layout.stacks or self.layout.state_size)
 
     def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
-        """Set the function that explains adstack overflows of this kernel in error messages."""
+        """Set the function that adds the needed capacities to error messages about adstack overflows of this kernel."""
         self._reader.explain = explain
 
     def stand(self, block: DeviceBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare an argument block for launches without Python. Return False if that is not possible now.
+        """Prepare an argument block for launches without Python. Return False if each launch still needs Python.
 
         Args:
             block: Block to prepare.
@@ -317,7 +317,7 @@ class CudaExecutable:
         return block
 
     def refuse(self, block: DeviceBlock, sizes: Sizes) -> bool:
-        """Retry a launch that was refused, or raise its error. Return True if the block can still be launched."""
+        """Retry a launch that the driver refused, or raise its error. Return True if the block stays launchable."""
         # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:

@@ -53,7 +53,7 @@ EntryKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class RecordOffsets:
-    """Represent the byte offsets of the parts of a graph record, which lies in the argument block of a launch.
+    """Represent the byte offsets of the graph record, the part of an argument block about its CUDA graph.
 
     Attributes:
         begin: Offset of the record.
@@ -95,7 +95,7 @@ def record_offsets(layout: BlockLayout, entries: int) -> RecordOffsets:
 
 
 def block_bytes(layout: BlockLayout, entries: int) -> int:
-    """Return the bytes of a block with its record."""
+    """Return the number of bytes of an argument block, including its graph record."""
     return record_offsets(layout, entries).parameters + layout.passed
 
 
@@ -108,7 +108,7 @@ def replay_function(m: ModuleState, keys: list[EntryKey]) -> ir.LLVMFunction:
 
 
 class _ReplayWriter:
-    """Write the body of `sg.replay`, which launches a block by its CUDA graph."""
+    """Write the body of `sg.replay`, which launches an argument block by its CUDA graph."""
 
     def __init__(self, e: ArithEmitter, function: ir.LLVMFunction, keys: list[EntryKey]) -> None:
         self.e, self.b, self.function, self.keys = e, e.b, function, keys
@@ -215,7 +215,7 @@ class _ReplayWriter:
         return found
 
     def _without(self, started: ir.LLVMValue) -> None:
-        """Emit the return from `sg.replay` if no graph fits; after enough equal launches it asks for a new graph."""
+        """Emit the return from `sg.replay` if no graph fits; after enough equal launches it requests a new graph."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)
@@ -265,7 +265,7 @@ class _ReplayWriter:
 
 
 def _is_of_context(b: IRBuilder, code: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that a call was refused because the thread is not attached to the CUDA context."""
+    """Return the condition that a driver call failed because the thread is not attached to the CUDA context."""
     first, second = (b.icmp_unsigned("==", code, const(I32, known)) for known in CONTEXT_ERRORS)
     return b.or_(first, second)
 

@@ -38,7 +38,7 @@ _UNKNOWN = (1 << 63) - 1
 
 
 def host_code(kernel: Kernel, layout: BlockLayout, entries: Entries, width: int) -> Generated:
-    """Return the LLVM IR of `launch` for the host.
+    """Return LLVM IR of the host function `launch(block)`, which starts the kernel's entry points.
 
     Args:
         kernel: Kernel to launch.
@@ -176,7 +176,7 @@ class _LaunchWriter:
     # -- plans ----------------------------------------------------------------------------------------------
 
     def _start(self, kind: str, index: int, threads: ir.LLVMValue, width: ir.LLVMValue | None = None) -> None:
-        """Store in the plan that an entry point runs on `threads` threads; for 0 threads it is not started."""
+        """Emit a store to the launch plan: an entry point runs on `threads` threads; for 0 it is not started."""
         if (kind, index) not in self.keys:
             return
         b, one = self.b, const(I64, 1)
@@ -187,7 +187,7 @@ class _LaunchWriter:
         b.store(b.select(none, const(I64, 0), shape), self._planned(self.keys.index((kind, index))))
 
     def _plan(self, index: int, task: Task) -> None:
-        """Store in the plan which entry points of a task run, and on how many threads."""
+        """Emit stores to the launch plan: which entry points of a task run, and on how many threads."""
         one = const(I64, 1)
         self._start("bounds", index, one, one)
         if not task.is_parallel:
@@ -208,7 +208,7 @@ class _LaunchWriter:
         self._start("finish", index, one)
 
     def _by_chunks(self, count: ir.LLVMValue, most: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of threads that a task runs on by chunks, at most `most` (chunks.py).
+        """Return the number of threads with which a task runs its iterations chunk by chunk, at most `most`.
 
         Each thread tests several iterations if that leaves enough threads to keep the GPU busy.
         """
@@ -227,7 +227,7 @@ class _LaunchWriter:
         return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
     def _choose(self, index: int, all_threads: ir.LLVMValue, threads: ir.LLVMValue, width: ir.LLVMValue) -> None:
-        """Emit the plan of a gated task: over the list of passing iterations if the launch has one, else over all."""
+        """Emit code that plans a gated task: over its list of passing iterations if that has room, else over all."""
         b = self.b
         listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
         room = self._slot(self.m.layout.room_at[index])
@@ -242,7 +242,7 @@ class _LaunchWriter:
         b.position_at_end(done)
 
     def _count(self, index: int, task: Task) -> ir.LLVMValue:
-        """Return the number of iterations of a task."""
+        """Emit the computation of a task's iteration count; it is a very large number if the host cannot count."""
         # If the host cannot count, or fails, the number is very large, and the device reports the failure.
         if not is_countable(task):
             return const(I64, _UNKNOWN)

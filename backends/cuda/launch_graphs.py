@@ -77,7 +77,7 @@ class LaunchGraphs:
         block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
-        """Return a CUDA graph of the launch in the graph record; the rest of the block may describe a later launch.
+        """Return a CUDA graph of the launch in the graph record, or None if the device has the most graphs allowed.
 
         The result is None if the device has enough graphs.
 

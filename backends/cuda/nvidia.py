@@ -273,7 +273,7 @@ class CudaDriver:
         self._call("cuStreamBeginCapture", self._on(stream), mode)
 
     def end_capture(self, stream: int) -> int:
-        """Return what was recorded as an instantiated graph."""
+        """End the recording on a stream, and return the recorded launches as an instantiated graph."""
         graph = self._call("cuStreamEndCapture", self._on(stream))
         try:
             return int(self._call("cuGraphInstantiate", graph, 0))

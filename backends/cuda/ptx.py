@@ -76,7 +76,7 @@ def _libdevice() -> bytes:
 
 
 def _compiled(text: str, arch: str, entries: Sequence[str]) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    """Return the optimized module with its target machine."""
+    """Return the optimized LLVM module of LLVM IR text, and the target machine for an architecture."""
     initialize()
     target = llvm.Target.from_triple(TRIPLE)
     machine = target.create_target_machine(cpu=arch, features=FEATURES, opt=3, codemodel="default")

@@ -53,7 +53,7 @@ class PrivateSums(TaskExtension):
             self.publish(e, s, total)
 
     def publish(self, e: Emitter, s: ElementSum, total: ir.LLVMValue) -> None:
-        """Emit the update of the element by one thread of the block, or a store of the block's sum for later."""
+        """Emit the update of the element by the block's sum, or, for deterministic results, a store of this sum."""
         if not e.m.options.deterministic:
             self._update(e, s, total)
             return
@@ -76,13 +76,13 @@ class FinishSums(PrivateSums):
     """Emit the last step of deterministic sums: combine the stored sums of all thread blocks."""
 
     def end(self, e: Emitter) -> None:
-        """Combine the sums of all blocks, and update the elements."""
+        """Emit code that combines the stored sums of all thread blocks, and updates the elements with the results."""
         for s in self.sums:
             found = self._of_this_thread(e, self.sums.index(s), s)
             self._update(e, s, warp.reduce_block(e.m, e.b, s.op, s.dtype, found))
 
     def _of_this_thread(self, e: Emitter, place: int, s: ElementSum) -> ir.LLVMValue:
-        """Emit the sum that one thread forms of the stored block sums, with a stride of the number of threads."""
+        """Emit a thread's share of the final sum: with n threads, the sum of every n-th stored block sum."""
         b, t = e.b, memory_type(s.dtype)
         written = b.load(e.temp(e.m.layout.partials[e.task]), I64)
         most = const(I64, PARTIALS)
@@ -106,7 +106,7 @@ class FinishSums(PrivateSums):
 
 
 def _partials(e: Emitter, place: int) -> ir.LLVMValue:
-    """Return the address of the stored sums of the thread blocks."""
+    """Return the address of the memory in which each thread block stores its partial sum."""
     return e.temp(e.m.layout.partials[e.task] + 8 * (1 + place * PARTIALS))
 
 

@@ -48,7 +48,7 @@ LIGHT = 32
 
 @dataclass(frozen=True)
 class NestedGates:
-    """Represent the gates around the whole work of a task, each of which may need the gates before it open.
+    """Represent nested gates: conditions around all work of a task, each decided where the gates before it are open.
 
     Attributes:
         task: The task, exits lowered.
@@ -62,7 +62,7 @@ class NestedGates:
 
 
 def gates_of(task: Task) -> NestedGates | None:
-    """Return the gates of a task without exits, or None if it has none."""
+    """Return the nested gates of a task whose exits are lowered, or None if it has no gate."""
     steps: list[tuple[Block, Gate]] = []
     known: set[int] = set()
     after, found = task.body, gate_of(task)
@@ -75,7 +75,7 @@ def gates_of(task: Task) -> NestedGates | None:
 
 
 def packed_gates(kernel: Kernel, index: int, options: Options) -> NestedGates | None:
-    """Return the gates of a task that runs, chunk by chunk, the iterations that pass; None for other tasks.
+    """Return the gates of a task that is suited to run chunk by chunk over passing iterations, else None.
 
     Debug builds run statements in their order. Prints are rare, and short bodies of several axes have a better way.
     """
@@ -182,7 +182,7 @@ class CompactedTask(PrivateSums):
         return self.chunks.number(e, place)
 
     def leave(self, e: Emitter) -> None:
-        """Emit the end of the loop over chunks."""
+        """Emit the end of the loop over chunks of iterations."""
         self.chunks.close(e)
 
 
@@ -226,5 +226,5 @@ class _ListAppender(TaskExtension):
             b.store(b.trunc(e.iteration, I32), b.gep(e.slot_address(layout.list_at[e.task]), place, I32))
 
     def leave(self, e: Emitter) -> None:
-        """Emit the end of the loop over chunks."""
+        """Emit the end of the loop over chunks of iterations."""
         self.chunks.close(e)

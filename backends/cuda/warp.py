@@ -48,7 +48,7 @@ _INLINED = ("nounwind", "convergent", "alwaysinline")
 
 
 def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
-    """Emit code by which the threads of a block list the numbers that pass; return their count as an i32.
+    """Emit code by which a thread block lists the chunk positions whose condition holds; return their count.
 
     Each thread tests `len(passes)` numbers. `list_number` reads the list.
 
@@ -65,13 +65,13 @@ def lanes(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
 
 
 def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.LLVMValue:
-    """Return the first number that this thread tests, as an i32; neighboring threads of a warp test neighbors."""
+    """Return the first chunk position whose condition this thread computes; neighboring threads have neighbors."""
     lane = special_register(m, b, "laneid")
     return b.add(b.mul(b.sub(special_register(m, b, "tid.x"), lane), const(I32, rounds)), lane)
 
 
 def list_number(m: ModuleState, b: IRBuilder, place: ir.LLVMValue, is_all: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the number at a position of the list that `list_block` last made, in ascending order.
+    """Return the chunk position at place `place` of the list that `list_block` wrote, which is ascending.
 
     Args:
         m: Module being written.
@@ -88,7 +88,7 @@ def _list_memory(m: ModuleState) -> ir.LLVMValue:
 
 
 def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Emit the body of the list function: each warp writes its passing numbers after those of earlier warps."""
+    """Emit the body of the function that `list_block` calls: each warp appends its positions after earlier warps."""
     b, m, passes = e.b, e.m, function.args
     masks = [_ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
@@ -116,7 +116,7 @@ def _write(
     counts: Sequence[ir.LLVMValue],
     place: ir.LLVMValue,
 ) -> None:
-    """Emit the stores of this thread's passing numbers to the list."""
+    """Emit stores to the block's list of those of this thread's chunk positions whose condition holds."""
     b, m = e.b, e.m
     memory, below, number = _list_memory(m), special_register(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
     for one, mask, count in zip(passes, masks, counts):

@@ -211,7 +211,7 @@ class DeviceHeap:
         return self.memory.free_memory()[1], "the device has"
 
     def base(self, name: str, void: int = 0) -> int:
-        """Return the address of a slab; if it is empty, that of `void` readable bytes for stacks without slots."""
+        """Return the address of a slab; if it is empty, that of `void` bytes from which empty stacks may be read."""
         found = self._slabs.by_name[name].base
         if found or not void:
             return found
@@ -226,7 +226,7 @@ class DeviceHeap:
         return self._slabs.void.base
 
     def renew(self) -> None:
-        """Invalidate all ready launches that use the current stream's slabs."""
+        """Invalidate all ready launches that use adstack memory of the current stream, by a new epoch."""
         with self.lock:
             self._renew_epoch()
 

@@ -57,7 +57,7 @@ class DeviceLimits:
 
 @dataclass(frozen=True)
 class TaskDemand:
-    """Represent the memory that a task needs for adstacks, and the numbers of its iterations.
+    """Represent the adstack memory that a task needs, and how many iterations it has and how many need rows.
 
     Attributes:
         row: Bytes of its deepest iteration, all slabs together.
@@ -110,7 +110,7 @@ def dispatch(demand: TaskDemand, device: DeviceLimits) -> TaskGeometry:
 
 
 def _room(passing: int) -> int:
-    """Return the number of entries of a list for `passing` counted iterations, with some reserve."""
+    """Return the capacity of an iteration list for `passing` counted iterations, with some reserve."""
     # Iterations that pass the gate and push nothing were not counted: some fit, and with more of them the task runs
     # over all its iterations.
     return passing + passing // 16 + 256
@@ -133,7 +133,7 @@ def halve_rows(found: TaskGeometry) -> TaskGeometry:
 
 
 def _warps(rows: int) -> int:
-    """Return the rows rounded up to whole warps, at least one warp, or to whole blocks."""
+    """Return the number of rows rounded up to whole warps, or to whole thread blocks if there are many rows."""
     unit = WARP if rows < MANY else BLOCK
     return max(-(-rows // unit), 1) * unit
 

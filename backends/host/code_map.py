@@ -35,7 +35,7 @@ _open: dict[tuple[str, int], CodeMap] = {}
 
 
 def note(name: str, image: bytes, addresses: dict[str, int]) -> None:
-    """Write a loaded module's functions and lines to the maps for gdb and perf, if STACKGRAD_CODE_MAP is set.
+    """Write a loaded module's functions and source lines to files for gdb and perf, if STACKGRAD_CODE_MAP is set.
 
     The function never raises an exception.
 

@@ -179,7 +179,7 @@ class _LineProgram:
     found: list[AddressLine] = field(default_factory=list)
 
     def emit(self) -> None:
-        """Add an entry for the present address and line."""
+        """Append the registers' present address, file and line to the line table that the program produces."""
         if self.known:
             name = self.files[self.file - 1] if 0 < self.file <= len(self.files) else ""
             self.found.append(AddressLine(self.address, (name, self.line) if self.line and name else None))

@@ -89,7 +89,7 @@ def _entry(names: dict[str, Any], name: str, found: Any) -> int | None:
 
 
 def _is_name(key: int, name: str, names: dict[str, Any]) -> bool:
-    """Return True if the key at an address is this name."""
+    """Return True if the object at a memory address is a dictionary's key object for the text `name`."""
     return key == id(name) or any(id(one) == key for one in names if one == name)
 
 

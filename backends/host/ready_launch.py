@@ -40,7 +40,7 @@ class ReadyExecutable(Protocol):
 
     @property
     def is_bound(self) -> bool:
-        """Return True if blocks hold addresses that are valid for one epoch of the heap only."""
+        """Return True if argument blocks hold heap addresses, which a change of the heap's epoch invalidates."""
 
     @property
     def calls_back(self) -> bool:
@@ -50,7 +50,7 @@ class ReadyExecutable(Protocol):
         """Return a new argument block that is not yet filled for a launch."""
 
     def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare an argument block for launches without Python. Return False if that is not possible now."""
+        """Prepare an argument block for launches without Python. Return False if each launch still needs Python."""
 
     def refuse(self, block: Any, sizes: Sizes) -> bool:
         """Raise the error of a failed launch, or retry it. Return True if the block can still be launched."""
@@ -63,7 +63,7 @@ def launchable(executable: object) -> ReadyExecutable | None:
 
 
 class HeapLike(Protocol):
-    """Define the part of a heap that ready launches read: its epoch."""
+    """Define the part of a heap that ready launches read: the epoch, a number that changes when its memory moves."""
 
     words: array[int]
 
@@ -89,7 +89,7 @@ class ExpectedArgument(NamedTuple):
 
 
 class LaunchArray(NamedTuple):
-    """Represent an array of a ready launch: where the call contains it, and its address, extents and version.
+    """Represent an array of a ready launch: the part of the call that holds it, its address and its extents.
 
     Attributes:
         name: Name in the kernel; "" for an array that it does not use, which must only be other memory.
@@ -170,7 +170,7 @@ class ReadyLaunch:
             spare = self._enter_array(self._entries + k * h.ARRAY, one, spare)
 
     def _enter_argument(self, at: int, argument: ExpectedArgument) -> None:
-        """Write the expected argument into the handle's words at an offset."""
+        """Write the condition on one argument into the handle's words, beginning with word number `at`."""
         words = self.words
         words[at + h.A_KIND] = argument.kind
         if argument.scalar:
@@ -184,7 +184,7 @@ class ReadyLaunch:
             self.watch(argument.thing)
 
     def _enter_array(self, at: int, one: LaunchArray, spare: int) -> int:
-        """Write the expected array into the handle's words; return the number of the next unused word."""
+        """Write an array that the call must have into the handle's words; return the next unused word's number."""
         words, base = self.words, w.address_of(self.words)
         words[at + h.E_SOURCE], words[at + h.E_ARGUMENT], words[at + h.E_OFFSET] = one.source, one.argument, one.offset
         if one.source == h.FIXED and one.run is not None:
@@ -234,7 +234,7 @@ class ReadyLaunch:
         sizes: Sizes,
         pins: Sequence[PinnedName] = (),
     ) -> bool:
-        """Fill the block and make the handle valid. Return False if that is not possible now.
+        """Fill the argument block and make the handle valid. Return False if each launch still needs Python.
 
         Args:
             generation: Generation of the runtime.
@@ -291,7 +291,7 @@ class ReadyLaunch:
 
     @property
     def launched(self) -> int:
-        """Return the number of launches since `stand` that the trampoline made, those that took very long excluded."""
+        """Return how many launches the trampoline made since `stand`, not counting those that took very long."""
         return self.words[h.LAUNCHED]
 
 

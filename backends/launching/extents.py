@@ -43,7 +43,7 @@ _WHOLE.update(
 def iterations(
     kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], scalars: Scalars, element: Element
 ) -> dict[int, int]:
-    """Return the iterations of parallel tasks with adstacks, by task, as far as they can be counted.
+    """Return the iteration counts of parallel tasks with adstacks, by task, where the host can count them.
 
     Args:
         kernel: kernel that is launched

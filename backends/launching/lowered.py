@@ -91,7 +91,7 @@ class LoweringLike(Protocol):
 
     @property
     def before(self) -> Mapping[str, str]:
-        """Return for each parameter that takes a copy of an array's earlier contents the name of this array."""
+        """Return, for each parameter that takes a copy made before the launch, the name of the copied array."""
         ...
 
     @property

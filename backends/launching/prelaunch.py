@@ -86,7 +86,7 @@ class PreLaunch:
         self.draws = any(isinstance(s, Random) for s in statements)
 
     def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
-        """Return a key of the inputs: equal keys mean equal results. Return None if the inputs have no versions.
+        """Return a key such that equal keys mean equal results. Return None if arrays without versions are read.
 
         The state is not known if the caller keeps no versions of arrays that are loaded.
         """

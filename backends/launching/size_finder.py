@@ -53,7 +53,7 @@ class _DeviceArray:
         return self._known[place]
 
     def _read(self, place: tuple[int, ...]) -> Any:
-        """Read an element from the device; a small array is copied as a whole at the second read."""
+        """Return an element read from the device. The second read copies a small array to the host as a whole."""
         if self._copy is None and self._known and self.array.nbytes <= SMALL:
             self._copy = self.remote.fetch(self.array)
         return self.remote.item(self.array, place) if self._copy is None else self._copy.item(place)
@@ -161,7 +161,7 @@ class SizeFinder:
         return [*depths.tolist(), *totals.tolist(), *rows.tolist()]
 
     def _named(self, found: list[int]) -> Sizes:
-        """Return the computed numbers as Sizes, keyed by stack and by (task, slab)."""
+        """Return Sizes made from computed numbers: depths and totals by stack, rows by (task, slab)."""
         count = len(self._slots)
         capacities = {s.stack: d for s, d in zip(self._slots, found) if s.capacity is None}
         totals: Mapping[str, int] = {s.stack: t for s, t in zip(self._slots, found[count:])}

@@ -61,7 +61,7 @@ class TaskIds:
         return fnv1a(f"{name}\0{made}\0{task}".encode())
 
     def named(self, number: int) -> tuple[str, str, int] | None:
-        """Return kernel, specialization and task of a number, or None if the number was not given."""
+        """Return kernel, specialization and task of a number, or None if no task has this number."""
         return self._given.get(number)
 
 

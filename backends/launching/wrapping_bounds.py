@@ -145,7 +145,7 @@ class _Finder:
         self.shapes: set[str] = set()
 
     def product(self, value: Value, loc: int) -> ProductBound | None:
-        """Return the check of a bound, or None if it contains no product of arguments and extents."""
+        """Return the overflow check of a loop bound, or None if it contains no product of arguments and extents."""
         self.left, self.multiplies = MOST, False
         before = set(self.scalars), set(self.shapes)
         try:

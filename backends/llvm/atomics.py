@@ -80,7 +80,7 @@ def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.LLVMValue])
 
 
 def _flushed(e: ArithEmitter, t: Scalar) -> bool:
-    """Return True if the machine's atomic addition flushes subnormal numbers, and precise code must keep them."""
+    """Return True if code must keep subnormal numbers but the machine's atomic addition flushes them to zero."""
     return e.m.target.flushes and t == f32 and e.m.options.precise
 
 

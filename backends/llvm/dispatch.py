@@ -139,7 +139,7 @@ class _Dispatch:
         return yes, no
 
     def _wanted(self) -> ir.LLVMValue:
-        """Return the condition that the task has enough iterations and rows for masked code."""
+        """Return the condition that the task has enough iterations, and rows for all lanes, to run as masked code."""
         b, least = self.b, WORTH if self.m.options.lanes is None else 1
         enough = b.icmp_unsigned(">=", self.count, const(I64, least))
         if not self.has_stacks:

@@ -54,7 +54,7 @@ class TaskExtension:
         return run
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the iteration number for a position in the range."""
+        """Return the iteration number for a position in the range of iterations that the task's loop runs."""
         return place
 
     def after(self, e: Emitter) -> None:
@@ -71,7 +71,7 @@ NOTHING = TaskExtension()
 
 
 class VersionedLoop(TaskExtension):
-    """Emit the loop of a task twice: with all index checks, and without those that launch conditions decide."""
+    """Emit the loop of a task in two versions: with all index checks, and without those that a launch decides."""
 
     twice = True
 
@@ -250,7 +250,7 @@ def decision_function(
 def _iteration(
     e: Emitter, task: Task, additions: TaskExtension, k: ir.LLVMValue, header: ir.BasicBlock
 ) -> _Odometer | None:
-    """Emit one iteration, whose body may end early.
+    """Emit the code of one iteration: set its indices, run the task's body, then the extension's code `after`.
 
     Return the counter of its indices, or None if they are computed by division.
     """
@@ -270,7 +270,7 @@ def _iteration(
 def _groups(
     e: Emitter, task: Task, additions: TaskExtension, latch: list[ir.BasicBlock], first: ir.LLVMValue
 ) -> ir.LLVMValue:
-    """Emit a loop over groups of iterations whose loads overlap; return the first iteration that is left over."""
+    """Emit a loop over groups of iterations whose loads overlap; return the first iteration that fills no group."""
     last, stride = e.function.args[-3:-1]
     b, before = e.b, e.b.block
     header, group, left = (e.flow.append(name) for name in ("groups", "group", "left"))

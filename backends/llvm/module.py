@@ -45,7 +45,7 @@ class Generated:
 
     @property
     def digest(self) -> bytes:
-        """Return the SHA-256 digest of the text."""
+        """Return the SHA-256 digest of the LLVM IR text."""
         return hashlib.sha256(self.text.encode()).digest()
 
     def expect(self, digest: bytes) -> None:
@@ -88,7 +88,7 @@ class LazyGenerated:
 
     @property
     def digest(self) -> bytes:
-        """Return the SHA-256 digest of the text; the first call runs the generator."""
+        """Return the SHA-256 digest of the LLVM IR text; the first call runs the generator."""
         return self._made.digest
 
     def expect(self, digest: bytes) -> None:

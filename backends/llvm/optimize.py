@@ -29,7 +29,7 @@ def initialize() -> None:
 
 
 def parse(text: str, triple: str, data_layout: str) -> llvm.ModuleRef:
-    """Parse and verify IR text for a target.
+    """Parse and verify LLVM IR text for a target, and return the module.
 
     Args:
         text: LLVM IR of the module.

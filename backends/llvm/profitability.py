@@ -110,7 +110,7 @@ class _Accesses:
         self._known.update(dict.fromkeys(self.loops, False))
 
     def kind(self, stmt: n.Load | n.Store | n.Atomic) -> AccessKind:
-        """Return the kind of an access: "run" if lanes reach neighboring elements, else "across" or "apart"."""
+        """Classify an access by the distance between lanes: "run" (0 or 1), "across" (1 per loop trip) or "apart"."""
         if not stmt.indices:
             return "run"
         last = self.forms.form(stmt.indices[-1])
@@ -134,7 +134,7 @@ class _Accesses:
         return self._known[value]
 
     def _decided(self, stmt: Stmt | None) -> bool:
-        """Return True if the result of a statement may differ between lanes, given that answer for its operands."""
+        """Return True if a result may differ between lanes: it is not pure, or one of its operands may differ."""
         if stmt is None or isinstance(stmt, CONSTANTS):
             return False
         return not isinstance(stmt, _PURE) or any(self._known[v] for v in operands(stmt))

@@ -186,7 +186,7 @@ def _work(
 
 
 def _keep(m: ModuleState, b: IRBuilder, kept: ir.LLVMValue, elapsed: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """Emit a store of the measured time per iteration, from which the next launch estimates its work."""
+    """Emit a store of the time per iteration of this launch, from which the next launch estimates its work."""
     # A count of 0 becomes 1, so that the division is defined.
     some = b.or_(count, b.zext(b.icmp_unsigned("==", count, const(I64, 0)), I64))
     b.store(b.udiv(b.shl(elapsed, const(I64, _SCALE)), some), kept)

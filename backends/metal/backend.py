@@ -49,7 +49,7 @@ class MetalBackend:
         raise DeviceError(f"kernel {kernel.name}: {UNTESTED}; cure: {self.probe().cure}")
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return a single row, because this backend cannot launch kernels."""
+        """Return a concurrency of one row, because this backend cannot launch kernels."""
         return Concurrency(1)
 
     def heap_report(self) -> dict[str, dict[str, int]]:

@@ -74,7 +74,7 @@ class ModuleNames:
 
 
 def _taken(name: str, operands: list[int]) -> list[int]:
-    """Return the ids that an instruction reads, for the instructions that may read the result of an atomic."""
+    """Return the ids that an instruction reads, or [] for instructions that cannot read the result of an atomic."""
     if name in ("Store", "BranchConditional", "ReturnValue"):
         return operands[:2]
     if name in ("Load", "CompositeExtract"):

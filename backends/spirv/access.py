@@ -55,7 +55,7 @@ def _aligned(code: ArithmeticWriter, t: ir.Type) -> tuple[int, ...]:
 
 
 def rooted(address: ir.LLVMValue, root: int | None) -> ir.LLVMValue:
-    """Return an integer marked as an address in the buffer with binding `root`, or unchanged if `root` is None.
+    """Return an address marked to lie in the buffer with binding `root`, or unchanged if `root` is None.
 
     The root is None on devices with buffer addresses.
     """

@@ -1,4 +1,4 @@
-"""Write one function of a module, block by block, with structured control flow.
+"""This module writes the instructions of one SPIR-V function, block by block, with structured control flow.
 
 A pure instruction with the same operands as an earlier one gives the earlier value: what a block computes is known in
 every block that it dominates. The content of a variable is also known, until control comes from elsewhere.
@@ -157,7 +157,7 @@ class FunctionWriter:
     # -- control --------------------------------------------------------------------------------------------
 
     def _end(self, name: str, *operands: int) -> None:
-        """Emit the instruction that ends the current block."""
+        """Emit the instruction that ends the current basic block."""
         self.emit(name, *operands)
         self.ended = True
 
@@ -220,7 +220,7 @@ class FunctionWriter:
     def loop(
         self, condition: Callable[[], ir.LLVMValue], body: Callable[[], None], step: Callable[[], ir.LLVMValue | None]
     ) -> None:
-        """Emit `while condition(): body(); step()`.
+        """Emit a structured loop: test `condition`, run `body` and `step`, and repeat; each function emits its part.
 
         If `step` returns a value, the loop also ends behind a trip where this value is true.
         """

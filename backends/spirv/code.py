@@ -1,4 +1,4 @@
-"""Write the arithmetic of one function, instruction by instruction.
+"""This module emits arithmetic instructions into one SPIR-V function, with constant folding and fused products.
 
 Instructions have the names and the meaning of the LLVM generator's builder, so that rows without control flow, edge
 cases included, and the polynomials of mathematical functions also serve for SPIR-V. As in that builder, integer
@@ -290,7 +290,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.pure(I1, name + _SIGNS[sign], v, w)
 
     def _compared_resized(self, sign: str, kind: str, x: SpirvValue, constant: SpirvValue) -> SpirvValue:
-        """Compare an integer that was widened or truncated with a constant, in the width that it had before.
+        """Compare a widened or truncated integer with a constant, in the integer's width before that conversion.
 
         It saves an instruction and keeps drivers from doing so: Mesa 22.3 gets the ends of the range wrong, and takes
         an integer that was cut for one that was widened.

@@ -1,4 +1,4 @@
-"""Decode a module into its instructions.
+"""This module decodes the words of a SPIR-V module into its instructions.
 
 `harness/testing/spirv_text.py` prints modules for people and tests.
 """

@@ -128,7 +128,7 @@ class ForLoop:
         lower_block(e, loop.body)
 
     def emit(self) -> None:
-        """Emit all trips of the loop."""
+        """Emit all trips of the loop: a separate first trip if useful, rounds of several trips, then single trips."""
         e, b = self.e, self.e.b
         emitter: Any = e
         apart, usual = first_is_apart(emitter, self.loop), e.usual
@@ -155,7 +155,7 @@ class ForLoop:
         return one if stop is None else self.e.b.select(stop, self.count, one)
 
     def _step(self, done: ShaderVariable) -> ir.LLVMValue | None:
-        """Emit an increment of the trip counter; return the condition that ends the loop, or None if none does."""
+        """Emit an increment of the trip counter; return the loop's stop condition, or None if it has none."""
         done.set(self.e.b.add(done.get(), self.e.const(self.count, 1)))
         return stop_condition(self.e, self.loop)
 

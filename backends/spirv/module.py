@@ -147,7 +147,7 @@ class SpirvModule:
         return known
 
     def type(self, t: ir.Type) -> int:
-        """Return the id of a type of values."""
+        """Return the id of the SPIR-V type for values of type `t`, declaring the type the first time."""
         if t == ir.I1:
             return self._declared(t, "TypeBool")
         if t == ir.VOID:
@@ -181,7 +181,7 @@ class SpirvModule:
     # -- constants ------------------------------------------------------------------------------------------
 
     def constant(self, t: ir.Type, number: int | float | bool) -> SpirvValue:
-        """Return a constant of a type of values; integers wrap."""
+        """Return a constant of type `t` with this value; integers wrap."""
         id_of_type = self.type(t)
         if t == ir.I1:
             truth = bool(number)
@@ -217,7 +217,7 @@ class SpirvModule:
         return self._of_type(("null", id_of_type), "ConstantNull", id_of_type)
 
     def _of_type(self, key: object, name: str, id_of_type: int, *words: int) -> int:
-        """Return the id of a constant of a type given by its id, declaring it the first time."""
+        """Return the id of a constant whose type is given by its id; the first call with a key declares it."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self.fresh()

@@ -1,4 +1,4 @@
-"""This module hides values from drivers that optimize wrongly what they know about values.
+"""This module hides values from the driver's compiler, because some drivers optimize known values wrongly.
 
 A hidden value goes through an exclusive or with a word that is zero as the shader runs, which no compiler can tell.
 
@@ -38,7 +38,7 @@ def hide_value(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
 
 
 def hidden_factors(code: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
-    """Return the factors of an integer product, hidden on drivers that misuse known bits of 64-bit factors."""
+    """Return the two factors of an integer product, hidden on drivers that misuse known bits of 64-bit factors."""
     v, w = code.value(x), code.value(y)
     # Only factors of 64 bits matter, and only where neither of them is a constant.
     if not code.module.quirks.known_factors or v.type != I64 or (v.number, w.number) != (None, None):

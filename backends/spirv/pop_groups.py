@@ -136,7 +136,7 @@ class PopGroups:
         return {s.stack.alloca.stack: [self._top(s, k) for k in range(self.at_once)] for s in self.read}
 
     def _top(self, s: StackState, k: int) -> ir.LLVMValue:
-        """Load the value that trip `k` of a group reads on top of a stack."""
+        """Emit a load of the value that trip `k` of a group finds on top of a stack, and return the value."""
         e = self.e
         place = e.b.sub(s.place(e), e.b.mul(s.group.pitch, e.word(k + 1)))
         return access.load(e.b, s.slot(e, place, 0), memory_type(s.dtype))

@@ -50,7 +50,7 @@ def _can_bind(m: ModuleState) -> bool:
 
 
 def _take(layout: BlockLayout, index: int) -> None:
-    """Add three words to the argument block for a task's iteration list: its address, capacity and length."""
+    """Reserve three words of the argument block for a task's iteration list: its address, capacity and length."""
     layout.list_at[index], layout.room_at[index], layout.length_at[index] = (layout.size + 8 * k for k in range(3))
     layout.size += 24
 

@@ -124,7 +124,7 @@ def _prepared(kernel: Kernel, features: ShaderFeatures) -> Kernel:
 
 
 def _with_a_task(kernel: Kernel) -> Kernel:
-    """Return the kernel with at least one task, because a module needs an entry point."""
+    """Return the kernel, with an empty task if it has none, because a module needs an entry point."""
     return kernel if kernel.tasks else replace(kernel, tasks=(Task(()),))
 
 
@@ -179,7 +179,7 @@ def _loops(stmt: n.Stmt) -> bool:
 
 
 def _see_that_loops_run(e: Emitter) -> None:
-    """Emit a loop that must run twice, and report an error if the driver has cut it short."""
+    """Emit a check that reports an error if the driver ends loops too early: a loop that must run twice."""
     b = e.b
     # The number of trips is read from the block, so that a driver cannot know it while it compiles the shader.
     trips, done, seen = e.slot(e.m.layout.request_at), b.scalar(I64), b.scalar(I64)

@@ -33,7 +33,7 @@ LARGE s² might overflow.
 
 
 def sqrt(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Emit the correctly rounded square root of IEEE 754."""
+    """Emit a square root of an f32 that is correctly rounded as IEEE 754 demands, and return it."""
     if x.type != F32:
         return e.b.glsl("sqrt", x.type, x)
     return e.b.call(e.m.helper("sg.sqrt.f32", F32, [F32], _root), [x])

@@ -62,7 +62,7 @@ class StackGroup:
         return b.sub(cursor, distance) if slots < 0 else b.add(cursor, distance)
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """Let a stack grow or shrink by one slot; the cursor moves when all stacks of the group have done so.
+        """Record a push (1) or pop (-1) of one stack; the cursor moves once all stacks of the group have done so.
 
         Args:
             e: emitter of the task

@@ -64,7 +64,7 @@ class WindowSplit:
 
 
 def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: PhysicalDevice) -> WindowSplit:
-    """Return how the threads of tasks with adstacks are divided over windows of the heap.
+    """Return how the threads of tasks with adstacks, and their rows, are divided over windows of the heap.
 
     Args:
         shaders: shaders of the kernel
@@ -102,7 +102,7 @@ def _no_place(shaders: Shaders, plan: stacks.StackPlan, most: int, card: Physica
 def reserve(
     shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], heap: VulkanHeap
 ) -> tuple[WindowSplit, dict[int, int], bool]:
-    """Reserve memory for adstacks, with fewer threads if there is not enough memory for all of them.
+    """Reserve adstack memory, halving threads while memory is short. Return windows, threads, and True if it grew.
 
     Returns:
         The split, the threads by task, and whether the heap grew.
@@ -191,7 +191,7 @@ class DescriptorExecutable:
 
     @property
     def _bindings(self) -> Bindings:
-        """Return the binding numbers of the shaders' storage buffers."""
+        """Return the binding number of each array, slab and other memory that the kernel's shaders access."""
         found = self.shaders.bindings
         assert found is not None, "shaders that reach memory by address"
         return found
@@ -251,7 +251,7 @@ class DescriptorExecutable:
                 staged.release()
 
     def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
-        """Return the number of threads of each parallel task: its iterations, if known, in whole workgroups."""
+        """Return the threads of each parallel task: its iterations in whole workgroups, or the most allowed."""
         found = {}
         for index, task in enumerate(self.shaders.kernel.tasks):
             if task.is_parallel:

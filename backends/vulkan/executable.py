@@ -226,7 +226,7 @@ class VulkanExecutable:
         return made
 
     def _run(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
-        """Launch a bound block, with its stacks placed."""
+        """Launch a block whose arrays are bound, after its adstacks are placed in the heap."""
         if not self.layout.stacks:
             self._start(block)
             return
@@ -295,7 +295,7 @@ class VulkanExecutable:
         self._reader.explain = explain
 
     def stand(self, block: VulkanBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for launches without Python. Return False if this is not possible now.
+        """Prepare an argument block for launches without Python. Return False if each launch still needs Python.
 
         It raises what `run` raises before anything runs.
         """
@@ -325,5 +325,5 @@ class VulkanExecutable:
         return block
 
     def refuse(self, block: VulkanBlock, sizes: Sizes) -> bool:
-        """Raise the error for which the driver refused the launch of a block."""
+        """Raise the error for which the driver refused the launch of a block; never return."""
         raise self.queue.refusal(block.word(self.layout.driver_error_at), f"launch of kernel {self.kernel.name}")

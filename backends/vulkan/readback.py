@@ -77,7 +77,7 @@ class Readback:
         self._lock = threading.Lock()
 
     def pays(self, array: np.ndarray) -> bool:
-        """Return True if a copy by the device is faster than reading the array in place, and possible."""
+        """Return True if the device can copy an array to fast host memory, and this is faster than a read in place."""
         if array.nbytes < LEAST or not array.flags.c_contiguous or not self._queue.device.addressed:
             return False
         region = self._region(array)

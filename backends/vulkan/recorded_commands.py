@@ -91,7 +91,7 @@ class RecordedCommands:
                 raise
 
     def _show(self, sets: Sets) -> None:
-        """Write buffer windows into the descriptor sets, creating missing sets."""
+        """Write the given buffer windows to the bindings of the descriptor sets, creating sets that are missing."""
         vk, writes = self.device.vk, []
         self._have(len(sets))
         for target, shown in zip(self._sets, sets):

@@ -1,4 +1,4 @@
-"""This module computes where adstacks are placed on a Vulkan device, with interleaved rows, one per thread.
+"""This module computes the offsets of adstacks in Vulkan memory: each thread has a row, and rows are interleaved.
 
     address of slot k = slab + offset · rows + (k · rows + row) · slot
 
@@ -120,7 +120,7 @@ def reserve(
     heap: Slabs,
     rooms: Mapping[int, int] = NONE,
 ) -> tuple[StackPlan, bool]:
-    """Reserve memory for adstacks, with fewer threads if there is not enough memory for all rows.
+    """Reserve adstack memory, with halved threads while memory is short. Return the plan, and True if the heap grew.
 
     Returns:
         The plan, and whether the heap grew.

@@ -22,7 +22,7 @@ class StagingMemory(Protocol):
 
     @property
     def view(self) -> memoryview:
-        """Return the bytes of the memory."""
+        """Return a memoryview of the bytes of the memory."""
         ...
 
     @property

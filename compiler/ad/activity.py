@@ -85,7 +85,7 @@ def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
 
 
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
-    """Return False if a derivative ends at a store to `thing`: it is an array that is not among `carriers`."""
+    """Return True if derivatives flow through `thing`: it is no array, or it is an array in `carriers`."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 

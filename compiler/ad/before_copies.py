@@ -70,7 +70,7 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
-    """Return `read` together with the arrays that earlier tasks read to compute the elements of these arrays.
+    """Return `read` and, transitively, those of `arrays` that the tasks writing arrays in `read` read.
 
     These earlier tasks run on the copies, so the copies must hold what they read too.
     """
@@ -98,7 +98,7 @@ def _read(task: Task) -> set[str]:
 
 
 def params(kernel: Kernel, copies: BeforeCopies) -> tuple[Param, ...]:
-    """Return a parameter without a gradient for each copy."""
+    """Return one array parameter without a gradient for each copy that a grad kernel reads."""
     types = kernel.array_types()
     return tuple(Param(copy, ArrayType(types[a].dtype, types[a].ndim)) for copy, a in copies.names.items())
 

@@ -89,7 +89,7 @@ def check_state(
 
 
 def _fatal(risk: Risk, taped: bool) -> RiskPair | None:
-    """Return the first access pair of a load that marks cannot or should not check, or None if they can check all."""
+    """Return the first access pair of a load at risk that refuses the gradient at once, or None if marks decide."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 

@@ -1,4 +1,4 @@
-"""This module copies tasks with control flow and index computations, but only with stores to chosen arrays.
+"""This module copies tasks without effects other than stores to chosen arrays: control flow, indices, values.
 
 The copies have values and locals of their own, because each is defined once in a kernel. Risks follow the copies.
 """

@@ -40,7 +40,7 @@ class History:
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """Describe what one task of a grad kernel saves, keeps and recomputes.
+    """Represent a report on one task of a grad kernel: which values it saves, keeps and recomputes.
 
     Attributes:
         task: Number of the task in the prepared kernel.

@@ -94,7 +94,7 @@ class ForwardSweep:
         yield n.StackPush(overwritten_stack(self.prefix, path, position), old, loc=stmt.loc)
 
     def _statement(self, stmt: Stmt, path: BlockPath, position: int) -> Iterator[Stmt]:
-        """Yield the statements of the forward sweep for one statement of the task."""
+        """Yield the statements of the forward sweep that replace one statement of the task."""
         if isinstance(stmt, ACCESSES) and stmt.array in self.copies:
             yield replace_fields(stmt, array=self.copies[stmt.array])
             return

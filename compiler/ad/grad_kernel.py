@@ -34,7 +34,7 @@ from .structure import Structure
 
 
 def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, MarkingKernel | None]:
-    """Return the grad kernel of a kernel, and the marking kernel that checks before a launch if it is valid.
+    """Return the grad kernel, and the marking kernel that checks before a launch that its gradient is correct.
 
     Adjoint arrays hold the cotangents of the final content before the grad kernel runs, and of the initial content
     after it ran. The gradient is right if a launch of the marking kernel finds no conflict.
@@ -247,7 +247,7 @@ def writes_any(task: Task, arrays: Collection[str]) -> bool:
 
 
 def _prefix(kernel: Kernel, t: int) -> str:
-    """Return the prefix of all names that reverse mode makes for task `t`. No local of the kernel has it."""
+    """Return the prefix of all names that reverse mode makes for task `t`; no local's name begins with it."""
     names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
     prefix = f"t{t}"
     while any(name.startswith(f"{prefix}.") for name in names):

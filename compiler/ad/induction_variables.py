@@ -121,7 +121,7 @@ def _is_constant(structure: Structure, value: Value) -> bool:
 
 
 def _runs_before_each_next(structure: Structure, path: BlockPath, at: BlockPath, stop: str | None) -> bool:
-    """Return True if each iteration but the last executes `at`, because the other branches end the loop.
+    """Return True if each iteration of a loop except its last one executes block `at`; other branches end the loop.
 
     Args:
         structure: The structure of the task.
@@ -147,7 +147,7 @@ def _is_true(structure: Structure, value: Value) -> bool:
 
 
 def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | None:
-    """Return a variable's value at the entry of a loop; True if it is still the initial zero; None if unknown.
+    """Return a variable's value before a loop; True if that is still the initial zero, None if it is not known.
 
     None means that the content is not known.
     """

@@ -186,7 +186,7 @@ class _MarkingBuilder:
         self.tasks.append(made)
 
     def kernel(self) -> Kernel:
-        """Return the marking kernel without dead code."""
+        """Return the marking kernel, built from the added tasks, without dead code."""
         types = self.source.array_types()
         names = [_name(a, k) for k, a in enumerate(self.marked)]
         marks = [Param(name, ArrayType(i64, types[a].ndim + 1)) for name, a in zip(names, self.marked)]

@@ -64,7 +64,7 @@ class _OrderTaint:
             self._stmt(stmt, under)
 
     def _stmt(self, stmt: Stmt, under: bool) -> None:
-        """Add the results and written arrays of a statement if it depends on the iteration order.
+        """Record a statement's results and writes as order-dependent if its reads or its execution are so.
 
         Args:
             stmt: The statement.

@@ -45,7 +45,7 @@ EXTENTS, APART = "$extents", "$apart"
 
 @dataclass(frozen=True)
 class OrderedKernel:
-    """Represent a kernel whose order of atomic updates is known after its launch.
+    """Represent a kernel that records or fixes the order of its atomic updates, for gradients that need it.
 
     Attributes:
         kernel: The kernel, of stage tasks.
@@ -155,7 +155,7 @@ class _OrderingPass:
     # -- one task -----------------------------------------------------------------------------------------------
 
     def _task(self, t: int, task: Task) -> Task:
-        """Return the task unchanged, or made serial, or with the results of its atomics recorded."""
+        """Return the task unchanged, made serial, or with its atomics' results stored to record arrays."""
         if not task.is_parallel or single_iteration(task):
             return task
         own = own_arrays(task)
@@ -169,7 +169,7 @@ class _OrderingPass:
         return self._record(task, wanted) if wanted else task
 
     def _decides(self, atomic: n.Atomic, used: set[Value]) -> bool:
-        """Return True if the iteration order decides the atomic's final element or a result of it that is used."""
+        """Return True if the iteration order may change an atomic's final element, or an old value that is used."""
         if atomic.result in used or self.serial and atomic.op in LAST:
             return True
         if atomic.array not in self.activity.arrays:
@@ -238,7 +238,7 @@ def _outside_loops(block: Block) -> Iterator[n.Atomic]:
 
 
 def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
-    """Return the field name and the statements of each nested block."""
+    """Return each nested block of a statement, with the name of the attribute that holds the block."""
     return [(name, getattr(stmt, name)) for name, role in n.ROLES[type(stmt)] if role == "block"]
 
 

@@ -54,7 +54,7 @@ class SavingPlan:
 
     @property
     def price(self) -> int:
-        """Return the cost of saving all saved values, in units of one addition."""
+        """Return the estimated cost of the pushes and pops of all saved values, in units of one addition."""
         return sum(map(self.sources.price, self.saved)) + self.sources.price_of_restoring(self.restored)
 
 

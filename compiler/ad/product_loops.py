@@ -39,7 +39,7 @@ def _serial(kernel: Kernel, task: Task) -> Task:
 
 
 def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:
-    """Return the first atomic multiplication of a task into an element that several iterations may update.
+    """Return an atomic multiplication into elements that iterations share, or None if none or if order matters.
 
     The result is None if there is no product of this kind, or if another order of the iterations may have another
     result.

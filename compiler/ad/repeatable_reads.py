@@ -91,7 +91,7 @@ class LocalAccesses:
 
     @staticmethod
     def _position(path: BlockPath, position: int, read: Occurrence) -> int | None:
-        """Return where, in a read's block, a statement or the statement around it is; None if it is elsewhere.
+        """Return the position in the block of `read` of a statement or of one around it; None if there is none.
 
         The result is None if the place lies outside that block.
         """

@@ -266,7 +266,7 @@ class TaskReverser:
     # -- primal values --------------------------------------------------------------------------------------------
 
     def _known(self, value: Value) -> Value | None:
-        """Return the value that already holds a primal at this point of the reverse sweep, or None if none does."""
+        """Return the value that already equals a primal at this point of the reverse sweep, or None."""
         for scope in reversed(self.scopes):
             if value in scope:
                 return scope[value]

@@ -41,7 +41,7 @@ def choose(sources: ValueSources, required: set[Value]) -> list[Value]:
 
 
 def choose_in_order(sources: ValueSources, required: set[Value]) -> list[Value]:
-    """Return the required values that cannot be recomputed from values that are available or saved before them."""
+    """Return the required values, in order of definition, that earlier available or saved values do not determine."""
     available: set[Value] = set(sources.structure.task.indices)
     saved = []
     for value in sources.structure.made:

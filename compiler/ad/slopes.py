@@ -25,7 +25,7 @@ Slopes = dict[tuple[Value, int], Value]
 
 
 def with_slopes(task: Task, activity: Activity, first_id: int) -> tuple[Task, Slopes, int]:
-    """Insert the computation of the slope after every active operation whose rule has a slope.
+    """Return the task with the slopes of active operations computed, these slopes, and the next unused value id.
 
     Returns:
         The task, its slopes, and the first id of a value that is free.
@@ -36,7 +36,7 @@ def with_slopes(task: Task, activity: Activity, first_id: int) -> tuple[Task, Sl
 
 
 class _Slopes:
-    """Rewrite the blocks of one task so that the slopes of active operations are computed in them."""
+    """Rewrite the blocks of one task: after each active operation, insert statements that compute its slopes."""
 
     def __init__(self, activity: Activity, first_id: int) -> None:
         self.activity = activity
@@ -45,7 +45,7 @@ class _Slopes:
         self._behind: dict[Value, Block] = {}
 
     def block(self, block: Block) -> Block:
-        """Return the block with the slopes of each operation computed after it."""
+        """Return the block with statements added after each active operation that compute its slopes."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Op):

@@ -54,7 +54,7 @@ class ValueSources:
         self.counters = find_counters(structure) if policy.recompute else {}
 
     def is_free(self, value: Value) -> bool:
-        """Return True if the reverse sweep can use the value at no cost."""
+        """Return True if the reverse sweep can use the value without saving or computing it, such as a constant."""
         return isinstance(self.structure.made.get(value), FREE) or self.structure.is_index(value)
 
     def is_kept(self, value: Value) -> bool:

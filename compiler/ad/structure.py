@@ -109,7 +109,7 @@ def is_set_at_once(block: Block, position: int, var: str) -> bool:
 
 
 def inner_blocks(stmt: Stmt) -> Iterator[tuple[str, Block]]:
-    """Yield the field name and the statements of each nested block."""
+    """Yield each nested block of a statement, with the name of the attribute that holds the block."""
     if type(stmt) in NESTED:
         for name, role in ROLES[type(stmt)]:
             if role == "block":

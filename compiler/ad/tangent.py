@@ -132,7 +132,7 @@ class TangentSweep:
         return not self.hands_out(stmt) and (stmt.op != "add" or stmt.result in self.used)
 
     def hands_out(self, stmt: n.Atomic) -> bool:
-        """Return True if the atomic exchange gives an adjoint, in a gradient, to the winner of a min or max.
+        """Return True if the atomic is the exchange by which a gradient hands an adjoint to a min's or max's winner.
 
         Only gradients contain such an exchange.
         """

@@ -247,7 +247,7 @@ def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
 
 
 def _tells_apart(coefficient: int, symbol: Value, task: Task) -> bool:
-    """Return True if coefficient * symbol differs for different values of the symbol, even if the product wraps.
+    """Return True if coefficient * symbol, with wrapping, differs for any two iterations with different symbols.
 
     2^k times i repeats after 2^(32 - k) places. The index of a box of 2^28 or more places that wraps is assumed to
     leave its array elsewhere.

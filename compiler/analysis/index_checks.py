@@ -108,7 +108,7 @@ def index_checks(task: Task, hoist: bool, learns: bool = True) -> IndexChecks:
 
 
 def indices_of(stmt: Checked) -> tuple[Value, ...]:
-    """Return the indices that are compared, axis by axis."""
+    """Return the indices of an access, one for each axis, or the single index of a `within`."""
     return (stmt.index,) if isinstance(stmt, n.Within) else stmt.indices
 
 
@@ -270,7 +270,7 @@ class _IndexAnalysis:
         return whose, axis, form if self.facts.is_exact(form, index) else index
 
     def _goals(self, stmt: Checked, axis: int) -> tuple[Affine, ...]:
-        """Return the forms that are all at least zero exactly if the index is inside, or () if they are unknown."""
+        """Return forms that are all >= 0 exactly if the index is inside of its axis, or () if the forms may wrap."""
         extent, index = self._extent(stmt, axis), indices_of(stmt)[axis]
         if extent is None or index.type not in (i32, i64) or not self.facts.widens_exactly(index):
             return ()

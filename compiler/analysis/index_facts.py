@@ -97,7 +97,7 @@ class IndexFacts(FactSet):
         return m.constant if stmt.op == "bit_and" else m.constant - 1
 
     def is_faithful(self, form: Affine, like: Value) -> bool:
-        """Return True if the form stays within the range of the type of `like`, so that a value equals its form."""
+        """Return True if the form never leaves the range of `like`'s type, so that no arithmetic in it can wrap."""
         low, high = range_of_type(like)
         return low <= self.least(form) and self.most(form) <= high
 

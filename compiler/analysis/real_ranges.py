@@ -81,7 +81,7 @@ def is_innermost(loop: n.For | n.While) -> bool:
 
 
 def _joined(states: list[Locals]) -> Locals | None:
-    """Return for each local an interval that contains it in all states, or None if there is no state."""
+    """Return, for each local, the union of its intervals in all states; None if there are no states."""
     if not states:
         return None
     first, *others = states
@@ -105,7 +105,7 @@ def _widened(old: Interval, new: Interval, runs: int) -> Interval:
 
 @dataclass
 class _JoinFrame:
-    """Collect the intervals of locals at each `break` out of a loop or scope and at each `continue`."""
+    """Collect the locals' intervals at each jump out of a loop or scope, and at each jump to the next trip."""
 
     exits: list[Locals] = field(default_factory=list)
     latches: list[Locals] = field(default_factory=list)
@@ -141,7 +141,7 @@ class _RangeAnalysis:
         return any(rules.interval_union(r, self.pushed.get(stack, ZERO)) != r for stack, r in self.read.items())
 
     def run(self, task: Task) -> None:
-        """Execute the bounds and the body once."""
+        """Execute the bounds and the body of a task once on intervals."""
         self.runs += 1
         state = self.block(task.bounds, {})
         for index, begin, end in zip(task.indices, task.begin, task.end):
@@ -211,7 +211,7 @@ class _RangeAnalysis:
             runs += 1
 
     def loop(self, loop: n.For | n.While, state: Locals) -> Locals | None:
-        """Execute a loop and return the intervals of locals after it."""
+        """Execute a loop on intervals; return the intervals of locals after it, or None if its end is not reached."""
         if not is_innermost(loop):
             with self.trips(""):
                 return _joined(self.settle(loop, state))
@@ -226,7 +226,7 @@ class _RangeAnalysis:
         return _joined(ends)
 
     def _loop_back(self, loop: n.For, state: Locals) -> Locals | None:
-        """Execute a loop that pops adstacks on intervals, and return the intervals of locals after it."""
+        """Execute, on intervals, a loop that pops adstacks. Return the locals' intervals after it; None if endless."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
         for stack, most in ((stack, self._special(stack)) for stack in stacks):
@@ -241,7 +241,7 @@ class _RangeAnalysis:
     # -- stacks ---------------------------------------------------------------------------------------------
 
     def _special(self, stack: str) -> float | None:
-        """Return the largest magnitude pushed in usual trips, or None if it is no less than that of all pushes."""
+        """Return a bound of the values pushed in usual trips if it is lower than that of all pushes, else None."""
         usual = magnitude(self.usual_pushes.get(stack, ALL))
         known = magnitude(self.pushed.get(stack, ZERO)) <= STEPS[-1]
         return None if known or usual > STEPS[-1] else _step(usual)

@@ -92,7 +92,7 @@ class Uniformity:
         self._level -= deeper
 
     def declare(self, name: str) -> bool:
-        """Record the nesting level at which a name is declared. Return True if it is that of its first declaration."""
+        """Record the nesting level of a name's declaration. Return False if the name was declared at another level."""
         return self._levels.setdefault(name, self._level) == self._level
 
     def diverged(self, name: str) -> bool:

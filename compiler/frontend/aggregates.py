@@ -61,7 +61,7 @@ class StructType:
 
 @dataclass(frozen=True)
 class NdarrayType:
-    """Represent the annotation of an array argument. An attribute that is None is decided by the argument.
+    """Represent the annotation of an array argument; an attribute is None if the annotation leaves it open.
 
     Attributes:
         dtype: type of an element.
@@ -159,7 +159,7 @@ TYPE_ATTRIBUTE = "stackgrad_type"
 
 
 def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:
-    """Return the vector, matrix or struct type that an object is or is of, or None if it is none of these.
+    """Return the type if an object is, or is an instance of, a vector, matrix or struct type, else None.
 
     Args:
         value: the object.

@@ -194,7 +194,7 @@ def _conditional(t: Tracer, node: ast.IfExp) -> Operand:
 def _alternatives(
     t: Tracer, condition: Value, first: tuple[list[Stmt], Operand], second: tuple[list[Stmt], Operand]
 ) -> Operand:
-    """Return one of two operands by a condition: by `select` statements if both are cheap, else by a branch.
+    """Return one of two operands, as `condition` says: by `select` if both are cheap and safe, else by a branch.
 
     Args:
         t: the tracer.

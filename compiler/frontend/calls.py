@@ -80,7 +80,7 @@ def _converted_number(kind: type, found: bool | int | float) -> Static:
 
 
 def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
-    """Return the result of a call of a Python object that is not a function of the kernel language."""
+    """Return the result of calling a Python object that is no function of the kernel language, such as `float`."""
     try:
         # An object without a hash is none of the known functions.
         row = PYTHON.get(target.value)

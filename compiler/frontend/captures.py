@@ -97,7 +97,7 @@ class CapturedFields:
         return self._renamed.get(capture.name, capture.name)
 
     def rename(self, block: Block) -> Block:
-        """Return the block with array names replaced by the final names of gradients recorded before their fields."""
+        """Return the block with final array names for gradients that were recorded before their fields."""
         return rename_arrays(block, self._renamed) if self._renamed else block
 
 

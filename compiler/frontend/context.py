@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class LoopFrame:
-    """A `LoopFrame` describes a loop that is being traced: the IR frames at which its `break` and `continue` aim.
+    """A `LoopFrame` describes a loop being traced: which IR loop or scope its `break` and its `continue` refer to.
 
     `break_to` and `continue_to` are frame numbers of the IR; they are None for a parallel loop.
     """
@@ -180,7 +180,7 @@ class Tracer:
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
-        """Open a block of the IR and of names; `stop_grad` of fields ends with the block."""
+        """Open a block of IR statements and a block of names; a `stop_grad` of fields ends at the end of the block."""
         if self.nesting >= NESTING:
             raise unsupported_problem(
                 f"blocks nest more than {NESTING} deep, functions that are called included",
@@ -205,7 +205,7 @@ class Tracer:
             self.frames -= count
 
     def depth(self, frame: int) -> int:
-        """Return the number of frames from the innermost frame (1) up to `frame`."""
+        """Return the depth of loop or scope number `frame`, counted from the innermost one, which has depth 1."""
         return self.frames - frame + 1
 
     def splice(self, body: list[Stmt]) -> None:
@@ -247,11 +247,11 @@ class Tracer:
         return require_value(self.expr(node))
 
     def run(self, body: list[ast.stmt]) -> bool:
-        """Trace statements in order. Stop and return True after a statement beyond which control cannot continue."""
+        """Trace statements in order, up to one after which control cannot continue; return True if there is one."""
         return any(self.statement(stmt) for stmt in body)
 
     def statement(self, node: ast.stmt) -> bool:
-        """Trace a statement. Return True if control can never continue after the statement."""
+        """Trace a statement. Return True if control never reaches the next statement, as after `return`."""
         outer = self.builder.loc
         self.builder.loc = self.locate(node)
         try:

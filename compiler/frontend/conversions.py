@@ -146,7 +146,7 @@ def sequence(t: Tracer, operand: Operand) -> Operand:
 
 
 def kind_of(t: Tracer, operand: Operand) -> LocalType:
-    """Return the type that a new local has if it is initialized with the operand."""
+    """Return the type of a new local that is initialized with the operand."""
     if isinstance(operand, Pack):
         return PackType(tuple(kind_of(t, item) for item in operand.items))
     if isinstance(operand, MatrixValue):

@@ -207,7 +207,7 @@ def _length(t: Tracer, node: ast.expr) -> int:
 
 
 def _axis(t: Tracer, operand: Operand, node: ast.expr) -> AxisBounds:
-    """Return the bounds of an axis of `ndrange`, which is an extent or a pair."""
+    """Return the bounds of one axis of `ndrange`, which the program writes as an extent or as (begin, end)."""
     items = t.items(operand)
     if items is None:
         return AxisBounds(Static(0), operand, node)

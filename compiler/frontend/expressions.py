@@ -102,7 +102,7 @@ def _tuple(t: Tracer, node: ast.Tuple) -> Operand:
 
 @EXPRESSIONS.row(ast.List)
 def _list(t: Tracer, node: ast.List) -> Operand:
-    """Return a list as a sequence known at compile time: entries of a vector, or rows of a matrix."""
+    """Return a list as a vector or matrix whose entries or rows are its items, known at compile time."""
     return Pack(tuple(positional(t, node.elts)))
 
 
@@ -180,7 +180,7 @@ def _scalar_binary(t: Tracer, row: type_inference.BinaryOperator, left: Operand,
 
 
 def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
-    """Return `left @ right`.
+    """Return the matrix product `left @ right`.
 
     The shapes may be (n, m) and (m, k), (n, m) and (m,), (n,) and (n, m), or (n,) as a column and (1, m).
 

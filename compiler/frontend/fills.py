@@ -20,7 +20,7 @@ _FIELD, _VALUE, _INDEX = "fill field", "fill value", "fill index"
 
 
 def fill_method(field: AnyField, hint: str) -> Static:
-    """Return the method `fill` of a field."""
+    """Return the operand for the method `fill` of a field, which kernels call as `x.fill(value)`."""
     return Static(Intrinsic("fill", partial(_fill, Static(field, hint))), f"{hint}.fill")
 
 

@@ -38,7 +38,7 @@ def _manual(name: str) -> Entry:
 
 
 class _Signature:
-    """This descriptor computes `__signature__` for built-in functions of the kernel language; their class has none."""
+    """This descriptor computes `__signature__` of a built-in function of the kernel language from the manual."""
 
     def __get__(self, function: LanguageFunction | None, owner: type | None = None) -> inspect.Signature:
         if function is None:
@@ -139,7 +139,7 @@ class NDRange:
 
 
 class IndexVector(tuple[int, ...]):
-    """This tuple of the indices of a grouped iteration outside kernels works as a vector and as an index of fields."""
+    """An `IndexVector` holds the indices of one point of `grouped(...)` in plain Python, and acts as a vector."""
 
     is_stackgrad_matrix = True
     dtype = None
@@ -303,7 +303,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
 
 
 class DialectGraph:
-    """This class is the type of `sg.graph`, which groups launches in the dialect; here it changes no meaning."""
+    """This class is the type of `sg.graph`: `do_while` repeats a loop, and `parallel` is accepted without effect."""
 
     do_while = LanguageFunction("graph_do_while", None)
     parallel = LanguageFunction("graph_parallel", nullcontext)

@@ -50,7 +50,7 @@ def _assert_range(t: Tracer, val: Value, base: Value, low: Value, high: Value, t
 
 
 def _of_arrays(name: str) -> None:
-    """Register a lowering for a hint that takes arrays. The lowering checks the arguments and emits nothing."""
+    """Register the lowering of a hint whose arguments are arrays, such as `block_local`; it emits no code."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         if node.keywords:

@@ -104,7 +104,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
 
 
 def _taken_rest(args: ast.arguments, given: dict[int | str, Place | Operand], count: int) -> Pack:
-    """Remove the positional arguments after the first `count` from `given` and return them as the tuple of `*args`."""
+    """Remove positional arguments from number `count` on from `given`; return them as the func's `*args`."""
     if args.vararg is None:
         return Pack(())
     rest = [given.pop(key) for key in sorted(k for k in given if isinstance(k, int) and k >= count)]
@@ -249,7 +249,7 @@ def _text(site: ReturnSite) -> str:
 
 
 def _leave_scope(t: Tracer, active: Activation, body: list[Stmt]) -> Operand:
-    """Emit a scope with the body of a func that returns early, and return the result read from locals.
+    """Emit a scope with the body of a func that returns early; return the result, loaded from result locals.
 
     Each exit of the scope stores the returned numbers to locals; the type of a local is the common type of all numbers
     that are stored to it.
@@ -288,7 +288,7 @@ def _result(t: Tracer, active: Activation, operand: Operand) -> Operand:
 
 
 def _convert(t: Tracer, block: Block, types: dict[str, Scalar]) -> Block:
-    """Return the block with each value that is stored to a result local converted to the type of this local."""
+    """Return the block with all values stored to the named locals converted to the given types."""
     made: list[Stmt] = []
     for stmt in block:
         if isinstance(stmt, n.Set) and stmt.var in types and stmt.value.type != types[stmt.var]:

@@ -35,7 +35,7 @@ def _serial(task: Task) -> Task:
 
 
 def _without_returns(block: Block, depth: int) -> Block:
-    """Return the block with each `return` replaced by a `continue` of the loop `depth` frames up.
+    """Return the block with each `return` replaced by a `continue` of the `depth`-th enclosing loop or scope.
 
     A `return` ends an iteration of a parallel task; in the serial task the next trip must follow.
     """

@@ -64,7 +64,7 @@ def _no_else() -> ProblemError:
 
 @contextmanager
 def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
-    """Open the block of a loop's body, and define what `break` and `continue` mean in it."""
+    """Open the block of a loop's body, in which `break` and `continue` refer to this loop of the given kind."""
     with t.frame(frames) as innermost, t.block() as body:
         t.active.loops.append(LoopFrame(kind, innermost - frames + 1, innermost))
         try:
@@ -112,7 +112,7 @@ def _serial_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) 
 
 
 def _index_type(t: Tracer, bounds: AxisBounds) -> Scalar:
-    """Return the type of a loop index: i32, or i64 if a bound is i64. Report a faulty bound and count it as i32."""
+    """Return the type of a loop index: i32, or i64 if a bound needs it; report a bound that is no integer."""
     dtype = i32
     for operand in (bounds.begin, bounds.end):
         found = integer_of(operand)
@@ -132,7 +132,7 @@ def _index_type(t: Tracer, bounds: AxisBounds) -> Scalar:
 
 
 def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
-    """Return a bound in the type of the index, or 0 for a faulty bound."""
+    """Return a loop bound converted to the index type, or 0 if the operand is no integer."""
     usable = isinstance(operand, Value) and operand.type.is_int or integer_of(operand) is not None
     return t.value(operand if usable else Static(0), dtype)
 
@@ -311,7 +311,7 @@ def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
 
 
 def _unrolled(t: Tracer, node: ast.For, items: list[Any]) -> bool:
-    """Emit the body of an unrolled loop once for each item; use scopes only if `break` or `continue` occurs."""
+    """Emit the body of an unrolled loop once for each item. Return True if control cannot continue after the loop."""
     if _exits(node.body):
         _unrolled_in_scopes(t, node, items)
         return False

@@ -261,7 +261,7 @@ def _shifted(t: Tracer, value: Operand, eps: Operand) -> Operand:
 
 
 def _root(t: Tracer, square: Operand) -> Operand:
-    """Emit the square root of a sum of squares such that its derivative at 0 is 0 instead of infinite.
+    """Emit the square root of a sum of squares, with the derivative 0 at 0, where that of `sqrt` is infinite.
 
     At 0, the root is taken of 1 instead, and the result 0 is selected, so that no infinite derivative occurs.
     """

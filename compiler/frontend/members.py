@@ -46,7 +46,7 @@ class MembersStandIn:
         object.__setattr__(self, "values", dict(values))
 
     def __getattr__(self, name: str) -> Any:
-        """Return a member for code that runs at compile time.
+        """Return a member for code that runs at compile time. Raise AttributeError if only a launch knows it.
 
         Raises:
             AttributeError: only the launch knows the member.
@@ -60,7 +60,7 @@ class MembersStandIn:
         raise AttributeError("the object belongs to the host: a kernel stores to its arrays alone")
 
     def find(self, name: str) -> Any:
-        """Return the member of this name, or the attribute of the object's class, bound to this object.
+        """Return the member of this name or, if there is none, the attribute or bound method of the object's class.
 
         Raises:
             AttributeError: there is no such member.
@@ -71,7 +71,7 @@ class MembersStandIn:
         return found.__get__(self, self.kind) if hasattr(type(found), "__get__") else found
 
     def launch_values(self, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-        """Yield each `LaunchValue` in this object and nested ones, with the prefix of its argument names."""
+        """Yield (prefix of the argument names, `LaunchValue`) for each such value in this object and nested ones."""
         for name, value in self.values.items():
             yield from launch_values(value, f"{prefix}.{name}")
 
@@ -80,7 +80,7 @@ class MembersStandIn:
 
 
 def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-    """Yield each `LaunchValue` in a stand-in, in order, with the prefix of its argument names."""
+    """Yield (prefix of the argument names, `LaunchValue`) for each such value in a stand-in, in order."""
     if isinstance(value, LaunchValue):
         yield prefix, value
     elif isinstance(value, MembersStandIn):

@@ -54,7 +54,7 @@ def _tell_of_local(t: Tracer, node: ast.Name) -> None:
 
 
 def local_hint(t: Tracer, name: str) -> str:
-    """Return the name that a local gets in the IR. A suffix is added if a field of the program has the same name."""
+    """Return the IR name for a local: the name in Python, with the suffix `.local` if a field has that name."""
     return f"{name}.local" if is_any_field(outer_name(t.active.function, name)) else name
 
 

@@ -71,7 +71,7 @@ def _named(t: Tracer, node: ast.Name) -> Place:
 
 
 def _no_place(t: Tracer, node: ast.Subscript | ast.Attribute, found: Operand) -> Exception:
-    """Return the error for an assignment to a part of a value that is not in memory."""
+    """Return the error for an assignment to a part of a value that is in no memory, such as `(a + b)[0] = 1`."""
     base = resolve(t, node.value)
     what = describe(base) if not isinstance(base, PLACES) else f"`{ast.unparse(node)}`"
     if isinstance(base, (MatrixValue, StructValue)):
@@ -127,7 +127,7 @@ def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
 
 
 def _bind_view(t: Tracer, node: ast.Name, view: Static) -> None:
-    """Bind a name to a view; the name stands for this view only."""
+    """Bind a new name to a view; raise a problem if the name has a value already."""
     binding = t.scopes.find(node.id)
     if binding is None:
         t.scopes.declare(node.id, FixedName(rename_view(view, node.id), "view"), node.lineno)
@@ -213,7 +213,7 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: type_infere
 def _update_entries(
     t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: type_inference.BinaryOperator | None
 ) -> MatrixValue:
-    """Emit an update of each entry of a vector or matrix and return the old entries. One number updates all entries."""
+    """Emit an update of each entry of a vector or matrix by `one`, and return the old entries."""
     given = as_matrix(t, operand)
     if given is not None and given.shape != kind.shape:
         raise shape_mismatch(f"{row.symbol}=" if row else "an update", [kind.shape, given.shape])

@@ -109,7 +109,7 @@ def default_reads(function: FunctionType) -> list[Read]:
 
 
 def is_settled(owner: Any) -> bool:
-    """Return True if attributes and items of an object need no guard of their own."""
+    """Return True if attributes and items of an object need no guards, because they are fixed or checked otherwise."""
     if isinstance(owner, ModuleType):
         return owner.__name__.partition(".")[0] in _SETTLED
     if isinstance(owner, (type, FunctionType)):
@@ -215,7 +215,7 @@ class InputFinder:
             self.reads = None
 
     def _visit(self, node: ast.AST, inert: bool) -> None:
-        """Record the objects that a part of the expression reads. `inert` means that its result is only passed on."""
+        """Record the objects that an expression reads; `inert` is True if its result is only passed on."""
         if isinstance(node, (ast.Name, ast.Attribute)):
             if not (isinstance(node, ast.Name) and node.id not in self._namespace):
                 self._leaf(self._chain(node), inert)
@@ -289,7 +289,7 @@ def _quiet(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 
 def _is_object(found: Any) -> bool:
-    """Return True if an object itself needs no record, because reads of its parts will be recorded.
+    """Return True if reads of an object's parts are recorded one by one, so that the object needs no record.
 
     Containers must be of a known kind.
     """

@@ -127,7 +127,7 @@ def refusal_of(name: str) -> Refusal | None:
 
 @documented(lambda refused: f"Raise `Unsupported` when it is used: {refused.reason}.\n\nInstead, {refused.cure}.")
 class RefusedName:
-    """A `RefusedName` takes the place of a refused function of the package; its attributes are refused names too."""
+    """A `RefusedName` stands in for a refused function of the package; each of its attributes is refused, too."""
 
     def __init__(self, name: str) -> None:
         self._name = name

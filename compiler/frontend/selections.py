@@ -199,7 +199,7 @@ def _entry(t: Tracer, matrix: MatrixValue, point: tuple[Position, ...]) -> Opera
 
 
 def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]) -> tuple[list[int], Value | None]:
-    """Return the row-major positions that an entry may have, and the run-time index that selects one of them.
+    """Return the row-major positions that an entry may have, and the index that selects one (None if only one).
 
     The value is None if there is only one candidate.
     """

@@ -134,7 +134,7 @@ def _compiled(tree: ast.FunctionDef, code: CodeType, owner: str, imports: set[st
 
 
 def _copied(tree: ast.FunctionDef) -> ast.FunctionDef:
-    """Return the definition without decorators, defaults and annotations; its body is shared."""
+    """Return a copy of the definition without decorators, defaults and annotations, but with the same body."""
     given = tree.args
     plain = {kind: [ast.arg(arg.arg) for arg in getattr(given, kind)] for kind in ("posonlyargs", "args", "kwonlyargs")}
     rest = [None if arg is None else ast.arg(arg.arg) for arg in (given.vararg, given.kwarg)]

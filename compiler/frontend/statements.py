@@ -166,7 +166,7 @@ def _is_chained(orelse: list[ast.stmt]) -> bool:
 
 
 def _long_chain(t: Tracer, node: ast.If) -> bool:
-    """Emit a long `if`/`elif` chain as a sequence of shallow nests joined by a flag, to limit the nesting depth.
+    """Emit a long `elif` chain as shallow nests joined by flags. Return True if no branch continues after the chain.
 
     A flag leads to the next part:
 
@@ -201,7 +201,7 @@ def _link(t: Tracer, node: ast.If, chain: ElifChain | None) -> bool:
 
 
 def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: ElifChain | None) -> bool:
-    """Trace the statements of an `else`; defer an `elif` that would nest too deep and set the flag of the chain."""
+    """Trace an `else`, or defer an `elif` that would nest too deep. Return True if control cannot continue."""
     if chain is not None and _is_chained(orelse):
         if not chain.left:
             t.builder.set(chain.name, t.builder.const(True, u1))
@@ -258,7 +258,7 @@ def _return(t: Tracer, node: ast.Return) -> bool:
 
 
 def _return_from_function(t: Tracer, node: ast.Return) -> bool:
-    """Emit stores of the results of an inlined func and a `break` out of its scope."""
+    """Emit stores of an inlined func's results and a `break` out of its scope. Return True: control ends here."""
     operand = Static(None) if node.value is None else t.expr(node.value)
     items = () if isinstance(operand, Static) and operand.value is None else leaves(operand)
     values, active = None, t.active
@@ -298,7 +298,7 @@ _PLAIN_CONTEXTS = ("stream_parallel", "graph_parallel", "graph_parallel_context"
 
 @STATEMENTS.row(ast.With)
 def _with(t: Tracer, node: ast.With) -> bool:
-    """Trace the body of a `with` statement whose context only permits concurrency, as if there were no `with`."""
+    """Trace a `with` statement as its body alone, if its context only permits concurrency; else raise an error."""
     for item in node.items:
         call = item.context_expr
         callee = t.expr(call.func) if isinstance(call, ast.Call) else None

@@ -56,7 +56,7 @@ def evaluate_static(t: Tracer, node: ast.Call) -> Static:
 
 
 def hint_of(node: ast.expr) -> str:
-    """Return a name for the result of an expression, derived from its text."""
+    """Return an identifier for the result of an expression: its source text with `_` for other characters."""
     return re.sub(r"\W+", "_", ast.unparse(node)).strip("_")[:40]
 
 
@@ -144,7 +144,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Return True if the expression names a constant vector or a run-time value, or a part of one."""
+        """Return True if the expression is a vector or a value known at launch only, or a part of one."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
         if not isinstance(node, ast.Name):

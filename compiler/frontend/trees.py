@@ -38,7 +38,7 @@ def _rebuilt(operand: Operand, values: Iterator[Operand]) -> Operand:
 
 
 def form(operand: Operand) -> Hashable:
-    """Return the structure of an operand without the types of its numbers, for comparison of several returns."""
+    """Return the structure of an operand (tuple, matrix shape, struct type, number or None) for comparison."""
     if isinstance(operand, Pack):
         return ("tuple", *map(form, operand.items))
     if isinstance(operand, MatrixValue):

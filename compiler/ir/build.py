@@ -150,7 +150,7 @@ class Builder:
         return out
 
     def left_by(self, atomic: n.Atomic, old: Value) -> Value:
-        """Emit the new value of an element that the atomic update `atomic` finds at `old`, and return that value."""
+        """Emit the computation of the value that `atomic` stores to an element with the value `old`, and return it."""
         if atomic.op == "exchange":
             return atomic.value
         if atomic.expected is None:

@@ -1,4 +1,4 @@
-"""This module defines a cached property that needs no lock.
+"""This module defines a cached property without the lock of Python's, which a forked process may find held.
 
 functools.cached_property of Python 3.11 holds one lock for all objects of a class while it computes. A process that is
 forked meanwhile inherits a lock that nobody will release, and waits for it forever.
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class cached_property(Generic[T]):  # noqa: N801 - it stands in for a name of functools
-    """A property that is computed once for each object and kept in the `__dict__` of the object.
+    """This descriptor computes a property once for each object and stores the result in the object's `__dict__`.
 
     Two threads may compute it at the same time; both see a value that one of them computed. Assigning to the attribute
     or deleting it works as for any attribute.

@@ -116,7 +116,7 @@ def _without_collections() -> Iterator[None]:
 
 
 class _Field(NamedTuple):
-    """A `_Field` describes how one field of a dataclass is serialized.
+    """A `_Field` describes how one attribute of a dataclass is serialized.
 
     Attributes:
         name: name of the field.
@@ -128,7 +128,7 @@ class _Field(NamedTuple):
 
 
 def _fields_of(cls: type) -> tuple[_Field, ...]:
-    """Return the fields of a dataclass, each with its kind of serialization."""
+    """Return a `_Field` for each attribute of a dataclass: its name and how it is serialized."""
     roles = {name: "block" if role == "block" else "values" for name, role in ROLES.get(cls, ())}
     return tuple([_Field(f.name, roles.get(f.name) or _kind_of(f.type)) for f in fields(cls)])
 
@@ -188,7 +188,7 @@ class _Encoder:
         return [*map(self.write, found)]
 
     def _rare(self, kind: type, value: Any) -> list[Any]:
-        """Return the encoding of an object of a special class, or of a class that the document does not contain yet."""
+        """Return the encoding of an IR value, type, span, set or mapping, or of an object of a class not yet used."""
         if kind is Value:
             return [_VALUE, self._values(value)]
         if kind is Scalar:
@@ -264,7 +264,7 @@ class _Decoder:
         ]
 
     def _maker(self, cls: type) -> Callable[[list[Any]], Any]:
-        """Return a function that makes an object of the class from its encoding."""
+        """Return a function that makes an object of the class from its encoded attributes."""
         known = _fields_of(cls)
         names, count = tuple([f.name for f in known]), len(known)
         found = [(place, self.kinds[f.kind]) for place, f in enumerate(known)]

@@ -27,7 +27,7 @@ class LiteralToken:
 
 @dataclass(frozen=True)
 class FieldToken:
-    """A `FieldToken` is the placeholder of a field in the text template of a statement class.
+    """A `FieldToken` is the placeholder of one dataclass attribute in the text template of a statement class.
 
     Attributes:
         field: name of the field.
@@ -59,14 +59,14 @@ Token = LiteralToken | FieldToken | OptionalGroup
 
 
 def _hole(cls: type[Stmt], name: str) -> FieldToken:
-    """Return the placeholder token for a field of a statement class."""
+    """Return the placeholder of a statement class's attribute, for the text template of this class."""
     role = dict(ROLES[cls]).get(name, "attribute")
     annotation = {f.name: str(f.type) for f in fields(cls)}[name]
     return FieldToken(name, role, role == "operand" and annotation.startswith("tuple"))
 
 
 def _default(cls: type[Stmt], name: str) -> object:
-    """Return the default of a field of a statement class, or None if the field has none."""
+    """Return the default of an attribute of a statement class, or None if the attribute has no default."""
     found = next(f for f in fields(cls) if f.name == name)
     return None if found.default is MISSING else found.default
 

@@ -9,7 +9,7 @@ from .walk import next_id, walk_kernel
 
 
 class FreshNames:
-    """This base class of passes that add statements numbers new values and names new variables without collisions.
+    """This base class of passes that add statements makes new values and names that the kernel does not use yet.
 
     Attributes:
         next_id: id that the next new value gets; every value of the kernel has a smaller id.

@@ -38,17 +38,17 @@ def _role(role: str, **kwargs: Any) -> Any:
 
 
 def result(**kwargs: Any) -> Any:
-    """Declare a dataclass field for the value that a statement defines; None marks an optional one."""
+    """Declare a dataclass attribute for the value that a statement defines; None marks an optional one."""
     return _role("result", **kwargs)
 
 
 def operand(**kwargs: Any) -> Any:
-    """Declare a dataclass field for a value, or a tuple of values, that a statement reads."""
+    """Declare a dataclass attribute for a value, or a tuple of values, that a statement reads."""
     return _role("operand", **kwargs)
 
 
 def block(**kwargs: Any) -> Any:
-    """Declare a dataclass field for a nested block of a statement."""
+    """Declare a dataclass attribute for a nested block of a statement."""
     return _role("block", **kwargs)
 
 
@@ -286,7 +286,7 @@ class SetElement(Stmt):
 
 @statement
 class If(Stmt):
-    """This statement executes one of two blocks."""
+    """This statement executes one of two blocks: `then` if its condition is true, else `orelse`."""
 
     FORM = "if {cond} {then}<else {orelse}>"
     cond: Value = operand()

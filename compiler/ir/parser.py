@@ -248,5 +248,5 @@ class _KernelParser(Lexer):
 
 @cache
 def _integers() -> frozenset[tuple[type[Stmt], str]]:
-    """Return all integer attributes of statements, as pairs of class and field name."""
+    """Return all attributes of statements that hold integers, as pairs of statement class and attribute name."""
     return frozenset((cls, f.name) for cls in STATEMENTS.values() for f in fields(cls) if str(f.type).startswith("int"))

@@ -58,7 +58,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bo
 
 
 def _kinds(annotation: str) -> tuple[type, ...]:
-    """Return the classes that an attribute with this annotation may hold; () means that no check applies."""
+    """Return the classes whose objects an attribute with this annotation may hold; () means that all are accepted."""
     words = annotation.split(" | ")
     found = tuple(kind for word in words for kind in _KINDS.get(word, ()))
     return () if annotation == _CONSTANT else (*found, type(None)) if found and "None" in words else found

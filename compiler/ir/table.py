@@ -91,7 +91,7 @@ class Table(Generic[K, V]):
     def get(self, key: K, default: V) -> V: ...
 
     def get(self, key: K, default: V | None = None) -> V | None:
-        """Return the entry of a key, or the default if the key has none."""
+        """Return the entry of a key, or `default` if the key has no entry."""
         return self._rows.get(key, default)
 
     def update(self, rows: dict[K, V]) -> None:

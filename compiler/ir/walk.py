@@ -1,4 +1,4 @@
-"""This module contains generic walks, maps and renamings over statements, driven by the roles of their fields."""
+"""This module contains generic walks, maps and renamings over statements, driven by the roles of attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ S = TypeVar("S", bound=Stmt)
 
 
 def _getter(cls: type[Stmt], role: str) -> Any:
-    """Return a function from a statement to a flat tuple of all values or blocks in its fields of a role.
+    """Return a function from a statement to all values, or all blocks, in its attributes with the given role.
 
     Walks take most of the time of a compilation. The expression is therefore written out once for each class
     (`(s.result,)`, `s.args`, `(*s.indices, s.value,)`) instead of looking at the kinds of fields for each statement.
@@ -28,7 +28,7 @@ def _getter(cls: type[Stmt], role: str) -> Any:
 
 
 def _part(name: str, kind: str) -> str:
-    """Return the Python source that adds the contents of one field to a tuple expression."""
+    """Return Python source text that adds the values or blocks of one attribute to a tuple expression."""
     if kind.startswith("tuple"):
         return f"*s.{name}, "
     return f"*(() if s.{name} is None else (s.{name},)), " if kind.endswith("None") else f"s.{name}, "
@@ -115,7 +115,7 @@ def walk_kernel(kernel: Kernel) -> Iterator[Stmt]:
 
 
 def replace_fields(node: T, **new: Any) -> T:
-    """Return a copy of a node with some fields replaced, like `dataclasses.replace` without the constructor.
+    """Return a copy of a node with some attributes replaced, like `dataclasses.replace` without the constructor.
 
     The constructor of a node checks nothing, and would take most of the time.
     """

@@ -38,7 +38,7 @@ def _is_repeatable(cls: type[Stmt]) -> bool:
 
 
 def _content(cls: type[Stmt]) -> Callable[[Any], Hashable]:
-    """Return a function that maps a statement of this class to a key of all its fields except result and location."""
+    """Return a function from a statement of this class to a key of all its attributes but result and location."""
     if cls is n.Const:
         # The text distinguishes 0.0 from -0.0, which compare equal.
         return lambda stmt: repr(stmt.value)

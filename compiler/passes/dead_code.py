@@ -54,7 +54,7 @@ def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel
 
 
 def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Value], crossing: set[str]) -> Kernel:
-    """Return the kernel after the two passes, dead stores and unneeded statements, ran until neither removes more.
+    """Return the kernel after removing dead stores and unneeded statements in turn until nothing more is removed.
 
     Marking can find more only after liveness dropped statements, and liveness only after marking removed a read.
 
@@ -134,7 +134,7 @@ class _Liveness:
         return 0 if name is None else self._bits.setdefault(name, 1 << len(self._bits))
 
     def _sweep(self, block: Block, live: int, frames: Exits, rewrite: bool) -> tuple[Block, int]:
-        """Return the block without dead stores, if `rewrite` is true, and the set of locals live before the block.
+        """Return the block, without dead stores if `rewrite` is true, and the locals that are live before the block.
 
         Args:
             block: statements to walk backward.
@@ -224,12 +224,12 @@ def _outer_locals(block: Block, shared: Collection[str]) -> list[str]:
 
 
 def _changed(stmt: Stmt, **new: Any) -> Stmt:
-    """Return the statement with the given fields replaced, or the same object if all of them are unchanged."""
+    """Return the statement with the given attributes replaced, or the same object if all of them are unchanged."""
     return stmt if all(getattr(stmt, k) is block for k, block in new.items()) else replace_fields(stmt, **new)
 
 
 def _sweep_kernel(kernel: Kernel, foreign: set[Value], crossing: set[str]) -> tuple[Kernel, bool]:
-    """Return the kernel without dead stores to locals, and True if a read of a local was removed with them."""
+    """Return the kernel without dead stores to locals, and True if reads of locals became dead and were removed too."""
     more = False
 
     def sweep(block: Block, ends: tuple[Value, ...] = ()) -> Block:
@@ -265,7 +265,7 @@ def _foreign_values(kernel: Kernel) -> set[Value]:
 
 
 def _crossing_locals(kernel: Kernel) -> set[str]:
-    """Return the locals that several tasks use, as serial tasks of stage `source` may."""
+    """Return the names of the locals that more than one task uses; stage `source` permits this for serial tasks."""
     seen: set[str] = set()
     crossing: set[str] = set()
     for task in kernel.tasks if len(kernel.tasks) > 1 else ():
@@ -277,7 +277,7 @@ def _crossing_locals(kernel: Kernel) -> set[str]:
 
 
 def _drop_temps(kernel: Kernel, private: Collection[EffectPlace]) -> Kernel:
-    """Return the kernel without the private temporaries that no statement names."""
+    """Return the kernel without the temporaries in `private` that no access of the kernel names."""
     if not kernel.temps:
         return kernel
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, ACCESSES)}

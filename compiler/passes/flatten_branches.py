@@ -51,7 +51,7 @@ def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:
 
 @dataclass
 class _FlaggedStatements:
-    """A `_FlaggedStatements` is a run: a sequence of statements that executes if a boolean local, its flag, is set.
+    """A `_FlaggedStatements` is a sequence of statements that executes only if a boolean local, its flag, is set.
 
     Attributes:
         flag: name of a u1 local.
@@ -72,11 +72,11 @@ class _BranchFlattener(FreshNames):
         self.limit = limit
 
     def task(self, task: Task) -> Task:
-        """Return the task with its deep branches flattened into flagged runs."""
+        """Return the task with its deep branches flattened into sequences of statements under flags."""
         return replace(task, body=self.block(task.body, 0))
 
     def block(self, block: Block, depth: int) -> Block:
-        """Return a block, nested in `depth` branches and loops, with its deep branches flattened into flagged runs."""
+        """Return a block at this depth, with its deep branches flattened into statement sequences under flags."""
         out: list[Stmt] = []
         for stmt in block:
             if type(stmt) not in NESTED or depth + depth_of((stmt,), self.limit)[0] <= self.limit:
@@ -89,7 +89,7 @@ class _BranchFlattener(FreshNames):
         return tuple(out)
 
     def _laid_out(self, stmt: n.If, depth: int) -> Block:
-        """Return a branch flattened into a sequence of runs, each under an `if` of its flag, after all declarations."""
+        """Flatten a branch: return all declarations, then its statement sequences, each in an `if` of its flag."""
         runs: list[_FlaggedStatements] = []
         before: list[Stmt] = []
         self._branch(stmt, before, before, runs, depth)
@@ -131,7 +131,7 @@ class _BranchFlattener(FreshNames):
             self._runs(body, flag, before, runs, depth)
 
     def _runs(self, block: Block, flag: str, before: list[Stmt], runs: list[_FlaggedStatements], depth: int) -> None:
-        """Split a block at its branches into runs, all under the same flag, and append these runs."""
+        """Split a block at its branches, and append the statement sequences to `runs`, all under the same flag."""
         run = _FlaggedStatements(flag, block[0].loc)
         runs.append(run)
         for stmt in block:
@@ -143,7 +143,7 @@ class _BranchFlattener(FreshNames):
             runs.append(run)
 
     def _carry(self, runs: list[_FlaggedStatements]) -> list[Stmt]:
-        """Pass values from the run that defines them to runs that read them through locals. Return the declarations."""
+        """Pass values that one statement sequence defines to later ones through locals. Return the declarations."""
         home = {v: k for k, run in enumerate(runs) for s in run.body for v in results(s)}
         names: dict[Value, str] = {}
         for k, run in enumerate(runs):
@@ -161,5 +161,5 @@ class _BranchFlattener(FreshNames):
         return [n.Local(name, v.type) for v, name in names.items()]
 
     def _kept(self, stmt: Stmt, names: dict[Value, str]) -> list[Stmt]:
-        """Return the statement and, after it, a `set` for each of its results that another run reads."""
+        """Return the statement and, after it, a `set` for each result that other statement sequences read."""
         return [stmt, *(n.Set(names[v], v, loc=stmt.loc) for v in results(stmt) if v in names)]

@@ -36,7 +36,7 @@ def fold_constants(kernel: Kernel) -> Kernel:
 
 
 class _Folder(Rewriter):
-    """This rewriter replaces statements whose operands are constants by constants or by one of their blocks."""
+    """This rewriter evaluates statements on constants, and replaces branches and loops by the block that runs."""
 
     ENTERED = frozenset({n.If, n.For})
     LEFT = frozenset({n.Op, n.Cast, n.BitCast, n.While})

@@ -80,7 +80,7 @@ class _ExitLowering(FreshNames):
     # -- tasks --------------------------------------------------------------------------------------------------
 
     def task(self, task: Task) -> Task:
-        """Return the lowered task. It does nothing if an earlier serial task returned from the kernel."""
+        """Return the lowered task, which does nothing if an earlier serial task has returned from the kernel."""
         guards = tuple(self.returned)
         self.serial = not task.is_parallel
         if self.serial and any(isinstance(s, n.Return) for s in walk(task.body)):
@@ -113,7 +113,7 @@ class _ExitLowering(FreshNames):
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def _framed(self, block: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the lowered body of a loop, scope or task, with its skip flag declared at the head if it is read."""
+        """Return the lowered body of a loop, scope or task, which first declares its skip flag if it is read."""
         frame = frames[-1]
         body = self._block(block, frames)
         if frame.skip not in frame.used:

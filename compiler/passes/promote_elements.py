@@ -102,7 +102,7 @@ def _own_indices(task: Task, accesses: list[Access]) -> tuple[Affine, ...] | Non
 
 
 def _reads_nothing(body: Block, accesses: list[Access]) -> bool:
-    """Return True if a local saves no memory access: elements are only stored, or only updated by one atomic."""
+    """Return True if the element's value is never read: all accesses are stores, or all are the same kind of atomic."""
     if all(isinstance(s, n.Store) for s in accesses):
         return True
     used = used_values(walk(body))

@@ -1,4 +1,4 @@
-"""This module contains the base class of passes that rewrite single statements, and equations as rewrite patterns.
+"""This module contains the base class of passes that rewrite single statements, and equations as rewrite rules.
 
 A pass subclasses `Rewriter` and overrides `enter` and `leave`. Invariant: a renamed value is replaced by a value whose
 definition dominates it, so wherever the old value was visible the new one is visible too. `definitions` holds the
@@ -154,7 +154,7 @@ class ConstantPattern:
 
 @dataclass(frozen=True)
 class OperationPattern:
-    """A `OperationPattern` matches an operation whose operands match terms, names and numbers."""
+    """An `OperationPattern` matches an IR operation whose operands match patterns: operations, names or constants."""
 
     op: str
     args: tuple[OperationPattern | NamePattern | ConstantPattern, ...]

@@ -89,7 +89,7 @@ class _VersionRewriter:
         return (stmt,)
 
     def _zero(self, stmt: n.Local, known: Versions) -> Block:
-        """Return a constant zero as a statement, the initial value of a declared local, and record it in `known`."""
+        """Return a constant statement with the value zero that a declared local has first, and record it in `known`."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         known[stmt.var] = b.const(0, stmt.dtype)

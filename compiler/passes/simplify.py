@@ -160,7 +160,7 @@ def _head(pattern: Pattern) -> str | None:
 
 @cache
 def laws_for(op: str, heads: Heads) -> tuple[Equation, ...]:
-    """Return the laws for an operation whose operands are defined by these kinds of statements, in order.
+    """Return the laws whose left side fits an operation with operands that statements of these classes define.
 
     For most statements there is no law or one.
     """
@@ -233,7 +233,7 @@ class _Simplifier(Rewriter):
         return None
 
     def _chain(self, stmt: n.Op, c: int) -> Iterable[Stmt] | None:
-        """Return the replacement of (x op b) op c by x op (b op c) for wrapping integers, or None if it has none."""
+        """Return the replacement of (x op b) op c by x op (b op c) for wrapping integers; None for other operations."""
         inner = self.definitions.get(stmt.args[0])
         if not isinstance(inner, n.Op) or inner.op != stmt.op:
             return None

@@ -118,7 +118,7 @@ class _Splitter:
     # -- one task ---------------------------------------------------------------------------------------------
 
     def _task(self, t: int, crossing: tuple[set[Value], set[str]], wanted: set[Value]) -> Iterator[Task]:
-        """Yield the independent form of task t, preceded by a serial task if task t reduces into locals."""
+        """Yield task t without uses of other tasks' values, after a serial task if t reduces into their locals."""
         task = self.kernel.tasks[t]
         values, names = crossing
         if task.is_parallel:

@@ -114,7 +114,7 @@ def mul(a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def _factors(expr: SizeExpr) -> tuple[SizeExpr, ...]:
-    """Return the factors of a product, or the expression itself."""
+    """Return the factors of a product node, or a tuple of the expression itself for any other node."""
     return expr.args if expr.kind == "product" else (expr,)
 
 
@@ -164,7 +164,7 @@ def minimum(*parts: SizeExpr) -> SizeExpr:
 
 
 def _extreme(kind: str, parts: Iterable[SizeExpr], beats: Callable[[SizeExpr, SizeExpr], bool]) -> SizeExpr:
-    """Return the maximum or minimum of the parts; parts whose bounds show that they never decide are left out.
+    """Return the maximum or minimum of the parts, without parts that cannot change the result by their bounds.
 
     Args:
         kind: "max" or "min".
@@ -205,7 +205,7 @@ def _difference(a: SizeExpr, b: SizeExpr) -> tuple[Number, Number]:
 
 
 def negate(c: SizeExpr) -> SizeExpr:
-    """Return the opposite of a condition."""
+    """Return the negation of a condition as a size expression."""
     if c.kind == "const":
         return FALSE if c.data[0] else TRUE
     if c.kind == "not":
@@ -228,7 +228,7 @@ def any_of(*parts: SizeExpr) -> SizeExpr:
 
 
 def _junction(kind: str, parts: Iterable[SizeExpr], decisive: SizeExpr, neutral: SizeExpr) -> SizeExpr:
-    """Return the simplified conjunction or disjunction: `decisive` ends it, `neutral` parts are left out."""
+    """Return the simplified `and` or `or` of the parts: `decisive` if one equals it, else without `neutral` parts."""
     kept: dict[SizeExpr, None] = {}
     for part in parts:
         for p in part.args if part.kind == kind else (part,):
@@ -309,7 +309,7 @@ def select_value(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def range_node(kind: str, variable: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
-    """Return a sum (`total`) or maximum (`largest`) of `body` over a range as a node, without closed form.
+    """Return the node of the sum (`total`) or maximum (`largest`) of `body` over a range, not in closed form.
 
     Args:
         kind: "total" or "largest".

@@ -84,7 +84,7 @@ class _LimitChecks:
         return {s.var: None for s in walk(block) if isinstance(s, n.Set) and s.var in self.slots}
 
     def _block(self, block: Block, looks: bool) -> Block:
-        """Return the block with limit checks added.
+        """Return the block with limit checks in its inner loops and, if `looks`, after each count of a depth in it.
 
         Args:
             block: The block.
@@ -104,7 +104,7 @@ class _LimitChecks:
         return tuple(out)
 
     def _looking(self, block: Block) -> Block:
-        """Return the body of a loop that may be endless, with limit checks."""
+        """Return the body of a loop that may be endless, with a limit check after each count of a depth."""
         return self._block(block, True)
 
     def _plain(self, block: Block) -> Block:

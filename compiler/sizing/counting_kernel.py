@@ -88,7 +88,7 @@ def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
 
 
 def count_slice(kernel: Kernel) -> Kernel | None:
-    """Return the counting kernel before uniform tasks are reduced to one iteration, or None without adstacks.
+    """Return the counting kernel with all iterations of its uniform tasks, or None if the kernel has no adstacks.
 
     Raises:
         Unsupported: A depth depends on what an adstack holds, and an adstack has no capacity of its own.

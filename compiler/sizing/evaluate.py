@@ -90,7 +90,7 @@ def sizes(
     scalars: Mapping[str, int | float | bool],
     points: float = INFINITY,
 ) -> list[int]:
-    """Return the values of the expressions of depths, totals and rows of a kernel, in this order.
+    """Return the values of a kernel's size expressions: depths, their sums over all iterations, numbers of rows.
 
     Args:
         sized: The expressions.
@@ -242,7 +242,7 @@ def _when(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _junction(decisive: bool) -> Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]:
-    """Return the evaluator of a conjunction or disjunction. It evaluates a part only at points that are undecided."""
+    """Return the evaluator of `and` or `or`; it evaluates a part only at points that earlier parts leave undecided."""
 
     def junction(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         known: Values = not decisive

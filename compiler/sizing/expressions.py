@@ -99,12 +99,12 @@ class SizeExpr:
 
     @property
     def is_condition(self) -> bool:
-        """Return True if the value is true or false."""
+        """Return True if the value of this expression is a truth value."""
         return _leaf_kind(self) == "b"
 
     @property
     def is_real(self) -> bool:
-        """Return True if the value is a real number."""
+        """Return True if the value of this expression is a real number."""
         return _leaf_kind(self) == "f"
 
 

@@ -27,7 +27,7 @@ MOST = 3000
 
 
 def host_function(sized: KernelSizes) -> Finder | None:
-    """Return a Python function that computes depths, totals and rows, or None if a range must be evaluated.
+    """Return a Python function that computes all sizes of a kernel, or None if a sum over a range must be evaluated.
 
     The function raises InexactSizes if the expressions are not valid for the arguments.
     """

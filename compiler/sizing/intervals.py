@@ -185,7 +185,7 @@ class Intervals:
         return (begin[0], end[1] - 1) if loop.step > 0 else (end[0] + 1, begin[1])
 
     def _op(self, stmt: n.Op) -> Interval:
-        """Return the interval of the result of an operation."""
+        """Return the interval of the result of an operation, computed from those of its operands."""
         if stmt.op == "select":
             return union(self.of(stmt.args[1]), self.of(stmt.args[2]))
         if stmt.op == "neg":

@@ -1,4 +1,4 @@
-"""This module finds the values that locals pass from one iteration of a loop to the next, as size expressions.
+"""This module finds size expressions for locals whose values pass from one trip of a loop to the next.
 
     v = v + e      →   before iteration i: v0 + sum(begin .. i: e)      after the loop: v0 + sum(begin .. end: e)
     v = e          →   before iteration i: e of i - 1, v0 in the first  after the loop: e of end - 1, v0 if it is empty
@@ -31,7 +31,7 @@ SYMBOL = 1 << 40
 
 @dataclass(frozen=True)
 class CarriedStep:
-    """A `CarriedStep` describes how an iteration changes a local: it adds an amount or assigns a new value.
+    """A `CarriedStep` describes how a trip of a loop changes a local: it adds an amount or assigns a new value.
 
     Attributes:
         grows: True if the local grows by `value`; False if it becomes `value`.
@@ -45,7 +45,7 @@ class CarriedStep:
 def walk_loop_body(
     r: SizeRecognizer, stmt: n.For, loop: LoopRange, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval], Checks]:
-    """Analyze the body of a loop and return its effect on adstacks. Set locals to their values after the loop.
+    """Analyze a loop body; return how the loop changes adstack heights. Set locals to their values after the loop.
 
     Args:
         r: The recognizer.
@@ -78,7 +78,7 @@ def walk_loop_body(
 def _walk(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval]]:
-    """Analyze a loop body once, without changing the loop context, and return its adstack flows and peaks."""
+    """Analyze a loop body once; return its changes of outer adstacks' heights, and the peak heights of its own."""
     around, bounds = r.state.around, dict(r.state.bounds)
     enter()
     found = r.block(stmt.body)
@@ -89,7 +89,7 @@ def _walk(
 def _steps(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None], before: dict[str, SymbolicInterval], names: list[str]
 ) -> dict[str, CarriedStep]:
-    """Return how an iteration changes each local, found by an analysis in which locals start as symbols."""
+    """Return how one trip of the loop changes each local; locals whose change is unknown are left out."""
     symbols = {name: variable(SYMBOL + r.symbol(), *_bounds(r.dtypes[name])) for name in names}
     r.state.locals = {**before, **{name: s.exact_interval(symbol) for name, symbol in symbols.items()}}
     _walk(r, stmt, enter)
@@ -103,7 +103,7 @@ def _bounds(dtype: Scalar) -> tuple[int, int]:
 
 
 def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
-    """Return how an iteration changes a local, given its last value in terms of the first; None if unknown."""
+    """Return how a trip of a loop changes a local, given its last value in terms of the first; None if unknown."""
     if after is None or after.is_condition or after.is_real:
         return None
     growth = _growth(after, symbol)
@@ -134,7 +134,7 @@ def _start(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -
 
 
 def _sum(loop: LoopRange, begin: SizeExpr, end: SizeExpr, value: SizeExpr) -> SizeExpr:
-    """Return the sum of a value over the iterations before `end`, with a new loop index."""
+    """Return the sum of `value` over the trips begin .. end of a loop, with a new loop index."""
     assert loop.number is not None
     own = variable(loop.number + SYMBOL // 2, begin.low, max(end.high - 1, begin.low))
     body = a.substitute(value, loop.number, own)

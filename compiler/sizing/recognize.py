@@ -130,7 +130,7 @@ class SizeRecognizer:
         return LoopRange(number, begin, end, length, early, dict(self.state.bounds))
 
     def enter(self, index: Value, loop: LoopRange, step: int = 1, first: SymbolicInterval = UNKNOWN) -> None:
-        """Record the index and range of a loop as the context of the statements inside.
+        """Set the index and range of a loop as the context in which the statements of its body are analyzed.
 
         Args:
             index: The index of the loop.
@@ -154,7 +154,7 @@ class SizeRecognizer:
     # -- blocks ---------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Flows, Peaks]:
-        """Analyze a block. Return the flows of outer adstacks and the peaks of adstacks that the block declares."""
+        """Analyze a block. Return how it changes the heights of outer adstacks, and the peak heights of its own."""
         flows, peaks, own = Flows(), Peaks(), set[str]()
         for stmt in block:
             if isinstance(stmt, n.Set) and stmt.var in self.counters:
@@ -172,7 +172,7 @@ class SizeRecognizer:
         return flows, peaks
 
     def _count(self, local: str, value: Value, flows: Flows, own: set[str]) -> None:
-        """Add a write of a counter local, which is a push, a pop or a declaration of an adstack, to `flows`.
+        """Add a push, pop or declaration of an adstack, recognized as a write of its counter local, to `flows`.
 
         A height is set to 0 where the adstack is declared, and to a maximum with 0 at a pop. At a push the depth is
         set, and the height only if something depends on it.
@@ -249,7 +249,7 @@ class SizeRecognizer:
     # -- control --------------------------------------------------------------------------------------------
 
     def branch(self, stmt: n.If) -> tuple[Flows, Peaks]:
-        """Analyze both blocks of a branch. Return the combined flows and peaks."""
+        """Analyze both blocks of a branch. Return the combined changes of adstack heights, and the peak heights."""
         condition = self.span(stmt.cond)
         c, before, around = condition.exact, self.state.locals, self.state.around
         sides, found = [], []
@@ -269,7 +269,7 @@ class SizeRecognizer:
         return flows, peaks
 
     def loop(self, stmt: n.For) -> tuple[Flows, Peaks]:
-        """Analyze a for loop, which may end early. Return its flows and peaks."""
+        """Analyze a for loop, which may end early. Return its changes of adstack heights, and the peak heights."""
         begin, end = self.spans((stmt.begin, stmt.end))
         early = stmt.stop is not None
         loop = self._range(begin, end, early) if stmt.step == 1 else self._stepped(stmt, begin, end)
@@ -289,7 +289,7 @@ class SizeRecognizer:
         return self._range(s.NOTHING, s.maximum(s.NOTHING, count), stmt.stop is not None)
 
     def repeat(self, stmt: n.While) -> tuple[Flows, Peaks]:
-        """Analyze a while loop, whose trip count is unknown. Return its flows and peaks."""
+        """Analyze a while loop of unknown trip count. Return its changes of adstack heights, and the peak heights."""
         unknown = LoopRange(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
         names = self.assigned(stmt.condition + stmt.body)
         # A trip finds what an earlier trip has left, so nothing that the loop sets is known.

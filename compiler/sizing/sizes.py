@@ -24,7 +24,7 @@ from .symbolic_intervals import NOTHING, IntervalCheck, PointContext, SymbolicIn
 
 @dataclass(frozen=True)
 class KernelSizes:
-    """A `KernelSizes` holds expressions for all depths, totals and rows of a kernel, and limits for their validity.
+    """A `KernelSizes` holds expressions for the adstack sizes of a kernel, and limits within which these are valid.
 
     Attributes:
         depths: For each adstack in order of text, its depth in the deepest iteration.
@@ -40,7 +40,7 @@ class KernelSizes:
 
     @property
     def expressions(self) -> tuple[SizeExpr, ...]:
-        """Return all expressions: those of the limits, then of depths, totals and rows."""
+        """Return all expressions: those with limits, the depths, the sums of depths, and the numbers of rows."""
         return (*(x for x, _ in self.limits), *self.depths, *self.totals, *self.rows)
 
 
@@ -61,7 +61,7 @@ class DepthEstimate:
 
 @dataclass(frozen=True)
 class _SizeIntervals:
-    """A `_SizeIntervals` holds symbolic intervals of all depths, totals and rows of a kernel."""
+    """A `_SizeIntervals` holds symbolic intervals of a kernel's depths, sums of depths and numbers of rows."""
 
     depths: dict[str, SymbolicInterval]
     totals: dict[str, SymbolicInterval]
@@ -103,7 +103,7 @@ def estimate(kernel: Kernel) -> list[DepthEstimate]:
 
 
 def _find(kernel: Kernel, sliced: Kernel | None) -> _SizeIntervals | None:
-    """Return symbolic intervals of all sizes, or None if the kernel has no adstacks that need counting."""
+    """Return the symbolic intervals of all adstack sizes of a kernel, or None if no adstack needs counting."""
     sliced = sliced if sliced is not None else count_slice(kernel)
     if sliced is None:
         return None
@@ -127,7 +127,7 @@ def _find(kernel: Kernel, sliced: Kernel | None) -> _SizeIntervals | None:
 
 
 def _over(axes: Iterable[LoopRange], make: object, span: SymbolicInterval) -> SymbolicInterval:
-    """Return the sum or maximum of a symbolic interval over all axes of a task, as `make` says."""
+    """Return the sum or maximum (`make` says which) of a symbolic interval over all axes of a task."""
     for axis in reversed(list(axes)):
         span = axis.over(make, span)  # type: ignore[arg-type]
     return span

@@ -35,12 +35,12 @@ class StackFlow:
 
     @property
     def only_pushes(self) -> bool:
-        """Return True if the piece never pops."""
+        """Return True if the piece of code never pops a value from the adstack."""
         return self.net is self.rise and self.fall is NOTHING
 
     @property
     def only_pops(self) -> bool:
-        """Return True if the piece never pushes."""
+        """Return True if the piece of code never pushes a value to the adstack."""
         grows, falls = self.net.exact, self.fall.exact
         return self.rise.exact == ZERO and grows is not None and falls is not None and a.add(grows, falls) == ZERO
 
@@ -52,7 +52,7 @@ POP = StackFlow(s.constant_interval(-1), NOTHING, ONE)
 
 
 def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
-    """Return the combined flow of two pieces of code that run one after the other."""
+    """Return how two pieces of code, run one after the other, change the height of an adstack together."""
     if x is STILL or y is STILL:
         return y if x is STILL else x
     net = s.add(x.net, y.net)
@@ -64,7 +64,7 @@ def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
 
 
 def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
-    """Return the combined flow of two alternatives: x if the condition holds, else y."""
+    """Return how a branch changes the height of an adstack: as x if the condition holds, else as y."""
     net = s.select_interval(condition, x.net, y.net)
     if x.only_pushes and y is STILL or y.only_pushes and x is STILL or x.only_pushes and y.only_pushes:
         return StackFlow(net, net)
@@ -73,7 +73,7 @@ def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> S
 
 @dataclass(frozen=True)
 class LoopRange:
-    """A `LoopRange` is the index range of a loop with its length and the ranges of enclosing loops.
+    """A `LoopRange` is the range of a loop's index, with its length and the ranges of the enclosing loops.
 
     Attributes:
         number: Number of the index; None if the range is not known.
@@ -94,7 +94,7 @@ class LoopRange:
     def over(
         self, make: Callable[[int, SizeExpr, SizeExpr, SizeExpr, Bounds], SizeExpr], x: SymbolicInterval
     ) -> SymbolicInterval:
-        """Return the sum or maximum over the loop, as `make` says, of a value x that is at least 0.
+        """Return the sum or maximum (`make` says which) of a value x, at least 0, over the trips of the loop.
 
         Args:
             make: `ranges.total` or `ranges.largest`.
@@ -128,7 +128,7 @@ class LoopRange:
 
 
 def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
-    """Return the flow of a loop, given the flow of its body."""
+    """Return how a loop changes the height of an adstack, given how one trip of its body changes the height."""
     if body is STILL:
         return STILL
     if body.only_pushes:
@@ -146,7 +146,7 @@ def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
 
 
 def peak(flow: StackFlow) -> SymbolicInterval:
-    """Return the greatest height of an adstack that is empty before the flow.
+    """Return the greatest height that an adstack reaches in a piece of code, if it is empty before.
 
     A pop of an empty adstack leaves it empty. Then nothing is known of what follows, unless no pop can meet an empty
     adstack.
@@ -157,5 +157,5 @@ def peak(flow: StackFlow) -> SymbolicInterval:
 
 
 def higher_peak(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
-    """Return the symbolic interval of the larger of two greatest heights."""
+    """Return the symbolic interval of the larger of two peak heights of an adstack."""
     return s.apply_operation((x, y), a.maximum, True, True)

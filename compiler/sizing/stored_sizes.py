@@ -38,7 +38,7 @@ def to_rows(expressions: Sequence[SizeExpr]) -> tuple[NodeRows, list[int]]:
 
 
 def from_rows(rows: NodeRows) -> list[SizeExpr]:
-    """Return the expression of each row.
+    """Return the size expression that each row of plain values encodes; this is the inverse of `to_rows`.
 
     Raises:
         ValueError: `to_rows` does not make these rows.
@@ -64,14 +64,14 @@ def _number(datum: object) -> object:
 
 
 def _datum(datum: Any) -> object:
-    """Return the Python value that one item of a stored expression encodes: a scalar type, a real or itself."""
+    """Return the Python value that one item of a stored expression encodes: a scalar type, a real or plain data."""
     if not isinstance(datum, dict):
         return datum
     return SCALARS[datum["type"]] if "type" in datum else float(datum["real"])
 
 
 def sized_to_rows(sized: KernelSizes) -> dict[str, Any]:
-    """Return all sizes of a kernel as plain values."""
+    """Return the sizes of a kernel as a dict that JSON can hold, with one row for each expression node."""
     rows, at = to_rows(sized.expressions)
     parts = (sized.limits, sized.depths, sized.totals, sized.rows)
     return {"nodes": rows, "roots": at, "parts": [len(p) for p in parts], "limits": [m for _, m in sized.limits]}

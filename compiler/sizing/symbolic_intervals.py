@@ -242,7 +242,7 @@ def _fit(
 
 
 def leaf_interval(value: SizeExpr, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the interval of an element or argument, with the check that a 64-bit number is within the bounds WIDE."""
+    """Return the interval of an array element or argument, with a check that a 64-bit value lies in the range WIDE."""
     if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
         return exact_interval(

@@ -61,7 +61,7 @@ def _between(word: str) -> Callable[[SizeExpr, dict[int, str]], str]:
 
 
 def _over(x: SizeExpr, names: dict[int, str]) -> str:
-    """Return the text of a sum or maximum over a range."""
+    """Return the text of a sum or maximum over a range, such as `sum($i in 0 .. n: x[$i])`."""
     own = _name(len(names))
     begin, end = (print_size(arg, names) for arg in x.args[:2])
     body = print_size(x.args[2], {**names, variable_of(x): own})
@@ -120,7 +120,7 @@ assert PRINT.keys() == KINDS.keys()
 
 
 def parse_size(text: str, kernel: Kernel) -> SizeExpr:
-    """Return the expression that a text describes.
+    """Return the size expression that a text describes, for a kernel with these arrays and arguments.
 
     Args:
         text: The text.
@@ -160,7 +160,7 @@ class _SizeExprParser(Lexer):
         return found
 
     def compared(self) -> SizeExpr:
-        """Parse a sum, or a comparison of two sums."""
+        """Parse a sum, or a comparison of two sums, and return its node."""
         left = self.sum()
         for operation, word in _COMPARED.items():
             if self.accept(word):
@@ -171,7 +171,7 @@ class _SizeExprParser(Lexer):
         return left
 
     def sum(self) -> SizeExpr:
-        """Parse terms with + and - between them."""
+        """Parse terms with + and - between them, and return the node of their sum."""
         found = a.scale(self.term(), -1) if self.accept("-") else self.term()
         while self.peek().text in ("+", "-"):
             sign = 1 if self.next("mark", "a sign") == "+" else -1
@@ -179,7 +179,7 @@ class _SizeExprParser(Lexer):
         return found
 
     def term(self) -> SizeExpr:
-        """Parse operands with *, // and % between them."""
+        """Parse operands with *, // and % between them, and return the node of the result."""
         found = self.primary()
         while self.peek().text in ("*", "//", "%"):
             make = {"*": a.mul, "//": a.floordiv, "%": a.mod}[self.next("mark", "an operation")]
@@ -242,7 +242,7 @@ class _SizeExprParser(Lexer):
         return _CALLED[word](*args)
 
     def over(self, kind: str) -> SizeExpr:
-        """Parse a sum or a largest value over a range."""
+        """Parse a sum or a maximum over a range, and return its node."""
         name = self.next("name", "an index")
         self.expect("in")
         begin = self.sum()

@@ -59,7 +59,7 @@ class _SizeExprEmitter:
         self.names = 0
 
     def run(self, sized: KernelSizes) -> None:
-        """Emit the whole body. Sizes are evaluated only if no limit that needs no loop is exceeded."""
+        """Emit the whole kernel body, in which limits that need no loop are checked before any size is evaluated."""
         b = self.b
         b.local("inexact", u1)
         plain = [(x, m) for x, m in sized.limits if not any(e.kind in OVER for e in walk(x))]
@@ -97,7 +97,7 @@ class _SizeExprEmitter:
         self.b.set("inexact", self.b.op("logical_or", self.b.get("inexact", u1), wrong))
 
     def local(self, dtype: Scalar) -> str:
-        """Declare a new local at this place and return its name."""
+        """Emit the declaration of a new local and return the name of the local."""
         self.names += 1
         return self.b.local(f"v{self.names}", dtype)
 
@@ -202,7 +202,7 @@ class _SizeExprEmitter:
 
 
 def _needed(x: SizeExpr) -> Iterable[SizeExpr]:
-    """Yield the sums and maxima over ranges that are evaluated under no condition and need no outer index."""
+    """Yield the sums and maxima over ranges in `x` that every evaluation of `x` needs and that use no outer index."""
     if x.kind in OVER:
         for arg in x.args[:2]:
             yield from _needed(arg)
@@ -267,7 +267,7 @@ def _read(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _sum(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit the value of a sum node, adding term by term."""
+    """Emit the value of a sum node: constant plus terms, each multiplied by its integer factor."""
     constant, *factors = [int(d) for d in x.data]  # type: ignore[call-overload]
     low, high = constant, constant
     made = m.b.const(constant, i64)

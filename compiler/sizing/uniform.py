@@ -1,4 +1,4 @@
-"""This module reduces uniform tasks of a counting kernel, whose iterations all count the same, to one iteration.
+"""This module reduces tasks of a counting kernel whose iterations all add the same counts to one iteration.
 
     parallel %2 in %0 .. %1 { ..; atomic max $depths[k], depth; atomic add $rows[r], used }
         →
@@ -24,7 +24,7 @@ PURE = (n.Const, n.Arg, n.Shape, n.Load, n.Op, n.Cast, n.Within)
 
 
 def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, ...]) -> Kernel:
-    """Return the counting kernel with each task whose iterations all count the same reduced to one iteration.
+    """Return the counting kernel with each task whose iterations add the same counts reduced to one iteration.
 
     The result is the same kernel if no task is uniform.
 
@@ -55,7 +55,7 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
 
 
 class _TaskCollapse:
-    """This class reduces one task, whose iterations all count the same, to a single iteration."""
+    """This class reduces one task, whose iterations all add the same counts, to a single iteration."""
 
     def __init__(self, task: Task, sums: tuple[str, ...], first_id: int) -> None:
         self.whole = task
@@ -72,7 +72,7 @@ class _TaskCollapse:
         return replace(task, bounds=bounds, end=end, body=head + self._block(task.body, count))
 
     def _least(self, begin: Value, end: Value) -> Value:
-        """Return the end of an axis shortened to at most one index."""
+        """Return min(end, begin + 1), the end of an axis that is shortened to at most one index."""
         return self.b.op("min", end, self.b.op("add", begin, self.b.const(1, begin.type)))
 
     def _iterations(self) -> Value:
@@ -92,7 +92,7 @@ class _TaskCollapse:
         return count
 
     def _block(self, block: Block, count: Value) -> Block:
-        """Return the block with every atomic addition to a sum multiplied by the number of iterations."""
+        """Return the block with each atomic addition to an array of sums multiplied by the number of iterations."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.Atomic) and stmt.array in self.sums:

@@ -74,7 +74,7 @@ def check_launches(
 
 
 class _Shared:
-    """A `_Shared` is a launch with an equal kernel object of an earlier launch, so that each kernel compiles once."""
+    """A `_Shared` is a copy of a launch whose kernel is the object of an earlier equal kernel, to compile it once."""
 
     def __init__(self, launch: CapturedLike, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -1,4 +1,4 @@
-"""This module decides if the arrays of an executor agree with those of the reference within an error bound."""
+"""This module decides if the results of an executor agree with those of the reference, as far as rounding permits."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Standard:
 
 
 def _place(known: np.ndarray, found: np.ndarray, executor: str) -> str:
-    """Return a text with the place where two arrays differ most and the two values there."""
+    """Return a text with the indices of the element at which two arrays differ most, and with its two values."""
     a, b = known.astype(np.float64), found.astype(np.float64)
     with np.errstate(all="ignore"):
         gaps = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))

@@ -142,7 +142,7 @@ class LaunchExecutor:
         return self._launcher(kernel, "reverse")
 
     def adstacks(self, kernel: Kernel) -> list[SlabUse]:
-        """Return the memory that the last gradient of the kernel used for adstacks; empty if there was none."""
+        """Return the adstack memory, by slab, of the last gradient of the kernel; empty if no gradient has run."""
         known = self._launchers.get((id(kernel), "reverse"))
         return known[1].usage() if known else []
 
@@ -168,13 +168,13 @@ class LaunchExecutor:
 
 
 def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
-    """Return the iterations as a few large chunks (begin, end), last chunk first."""
+    """Split the iterations into a few large chunks (begin, end), and return the chunks, last one first."""
     size = max(1, min(width, -(-total // _CHUNKS)))
     return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
 
 
 def reference_executor(name: str = "reference", order: Order | None = None, lowering: str = "") -> LaunchExecutor:
-    """Return an executor that runs kernels on the reference interpreter.
+    """Return an executor that runs kernels on the reference, in this order of iterations and with this policy.
 
     Args:
         name: the name in reports.
@@ -191,7 +191,7 @@ def plain_interpreter() -> LaunchExecutor:
 
 
 def reordered_interpreter() -> LaunchExecutor:
-    """Return a reference executor that runs the iterations of parallel tasks in another order."""
+    """Return a reference executor that runs the iterations of parallel tasks in chunks, last chunk first."""
     return reference_executor("reordered", Order("blocks", lambda total, width: iter(in_blocks(total, width))))
 
 

@@ -57,12 +57,12 @@ class GuardedArrays:
 
     @property
     def is_whole(self) -> bool:
-        """Return True if nothing was written between the first guard page and an array."""
+        """Return True if no byte between a guard page and its array was overwritten."""
         return all(not memory[low:high].strip(bytes([PATTERN])) for memory, low, high in self._memory)
 
 
 def _close(address: int) -> None:
-    """Make every later access to a page fault."""
+    """Protect a page, so that every later access to it faults."""
     if WALLED:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]

@@ -71,7 +71,7 @@ class ReorderedVulkan:
         return recorded
 
     def vkCmdBindPipeline(self, buffer: Any, *args: Any) -> None:
-        """Note the pipeline for the dispatches that follow."""
+        """Store the pipeline, which the delayed dispatches after this call need."""
         self._bound[self._key(buffer)] = args
 
     def vkCmdDispatch(self, buffer: Any, *args: Any) -> None:
@@ -83,7 +83,7 @@ class ReorderedVulkan:
         self._dispatch("vkCmdDispatchIndirect", buffer, args)
 
     def vkCmdPipelineBarrier(self, buffer: Any, *args: Any) -> None:
-        """Record the dispatches that wait, then the barrier."""
+        """Record the delayed dispatches in reverse order, then the barrier."""
         self._flush(buffer)
         self._functions.vkCmdPipelineBarrier(buffer, *args)
 

@@ -16,11 +16,11 @@ LANES = 8
 
 
 class MaskedCpu(CpuBackend):
-    """Represent a CPU backend that compiles for LANES lanes unless the options set a number.
+    """Represent a CPU backend that compiles masked code of LANES lanes unless the options set a number of lanes.
 
     Debug builds have branching code only.
     """
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
-        """Compile a kernel for LANES lanes unless the options set a number."""
+        """Compile a kernel to masked code of LANES lanes unless the options set a number of lanes."""
         return super().compile(kernel, replace(options, lanes=options.lanes or LANES))

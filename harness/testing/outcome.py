@@ -58,7 +58,7 @@ class RefusedOutcome:
 
 @dataclass(frozen=True)
 class PoisonedOutcome:
-    """This outcome means that the result depends on a jump within rounding, or where conventions differ."""
+    """This outcome means that rounding may flip a decision of the run, or that executors' conventions differ."""
 
     reason: str
 

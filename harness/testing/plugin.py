@@ -266,7 +266,7 @@ def gradcheck(executor_panel: OpenPanel) -> Check:
 
 
 def _recorded(run: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> list[CapturedLike]:
-    """Return the forward launches that a call makes."""
+    """Run a function with these arguments, and return the forward launches that it makes."""
     from ...capture import capture
 
     __tracebackhide__ = True

@@ -178,6 +178,6 @@ def _cell(cases: Sequence[ReplayCase], name: str, col: str) -> str:
 
 
 def explain(cases: Sequence[ReplayCase], wrong: Sequence[str]) -> str:
-    """Return the message of a failed check."""
+    """Return the message of a failed check: the kernels, the reasons, and the table of verdicts."""
     kernels = dict.fromkeys(case.kernel.name for case in cases)
     return "\n".join([f"kernel {', '.join(kernels)}:", *wrong, "", table(cases)])

@@ -267,7 +267,7 @@ class Replay:
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: LaunchCost | None
     ) -> list[Comparison]:
-        """Return the comparison with JAX, followed by that with dual numbers if JAX cannot decide.
+        """Return the comparison with JAX and, if JAX cannot decide, also the comparison with dual numbers.
 
         JAX cannot decide if it cannot be asked, or if it has a convention of its own at a kink.
         """

@@ -113,7 +113,7 @@ class CheckReport:
 
     @property
     def open_share(self) -> float:
-        """Return the share of comparisons that decided nothing; declared limits do not count."""
+        """Return the share of undecided or poisoned comparisons; those of unsupported kernels do not count."""
         decisive = sum(self.counts[v] for v in _DECISIVE)
         return sum(self.counts[v] for v in OPEN) / decisive if decisive else 0.0
 

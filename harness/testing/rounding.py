@@ -88,7 +88,7 @@ def random_signs(random: np.random.Generator, shape: Sequence[int]) -> np.ndarra
 
 
 def perturb_by_rounding(arrays: Arrays, u: float, seed: object) -> dict[str, np.ndarray]:
-    """Return the arrays with every real element x at x (1 ± 2u), rounded to its type; others are the same objects.
+    """Return the arrays with every real element x replaced by x (1 ± 2u), signs at random; others are unchanged.
 
     Args:
         arrays: arrays by name.
@@ -105,7 +105,7 @@ def perturb_by_rounding(arrays: Arrays, u: float, seed: object) -> dict[str, np.
 
 
 def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> dict[str, Any]:
-    """Return the scalars of a kernel with every real scalar x at x (1 ± 2u)."""
+    """Return the scalars of a kernel with every real scalar x replaced by x (1 ± 2u), signs at random."""
     reals = {name for name, t in kernel.scalar_types().items() if t.is_real}
     return {
         name: value * (1.0 + 2.0 * u * float(random_signs(seeded_generator(seed, name), ())))

@@ -47,7 +47,7 @@ class MalformedDataError(ValueError):
 
 @dataclass(frozen=True)
 class AllowedWords:
-    """Define which strings a text field of a class may contain, by a function that tests a string.
+    """Define which strings a text attribute of a dataclass may contain, by a function that tests a string.
 
     Attributes:
         what: a description of the words, for messages.
@@ -85,7 +85,7 @@ TEXT = AllowedWords(f"at most {LONGEST_TEXT} characters", lambda text: len(text)
 
 @dataclass(frozen=True)
 class NumberLimits:
-    """Represent the limits of the numbers that a field of a class may contain.
+    """Represent the limits of the numbers that an attribute of a dataclass may contain.
 
     Attributes:
         low: the least integer.
@@ -100,7 +100,7 @@ class NumberLimits:
 
 @dataclass
 class _Shape:
-    """Represent the JSON values that the type annotation of a field allows."""
+    """Represent the JSON values that the type annotation of an attribute of a dataclass allows."""
 
     none: bool = False
     booleans: bool = False
@@ -156,7 +156,7 @@ class Schema:
         self._known: dict[type, dict[str, tuple[_Shape, bool]]] = {}
 
     def shapes(self, cls: type) -> dict[str, tuple[_Shape, bool]]:
-        """Return for each field of a class its allowed JSON values, and True if the field is required.
+        """Return for each attribute of a class its allowed JSON values, and True if the attribute is required.
 
         Raises:
             KeyError: a field of text has no row in `words`.
@@ -267,7 +267,7 @@ class _DataReader:
         return shape.fixed
 
     def _is_plain(self, data: dict[str, Any]) -> bool:
-        """Return True if a JSON object stands for a real or a scalar type."""
+        """Return True if a JSON object encodes a real or a scalar type."""
         return bool(self.schema.classes) and data.keys() in ({"real"}, {"type"})
 
     def _plain(self, shape: _Shape, data: Any, depth: int) -> Any:

@@ -23,7 +23,7 @@ def _core(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]
 
 
 def less_than(e: ArithEmitter, x: ir.LLVMValue, multiple: float) -> ir.LLVMValue:
-    """Return multiple·pi - x, with pi to twice the digits."""
+    """Subtract x from a multiple of pi: return multiple·pi - x, where pi has twice the precision of x."""
     high, low, _ = constants("pi_whole", x)
     return e.b.fsub(e.const(x, multiple * high), e.b.fsub(x, e.const(x, multiple * low)))
 

@@ -45,12 +45,12 @@ def _half_wave(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _short_sine(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
-    """Return sin(d) for |d| up to the constant ONE."""
+    """Return sin(d) by a short polynomial, which is valid for |d| up to the constant ONE."""
     return e.b.fmul(d, horner(e, e.b.fmul(d, d), SHORT_SINE))
 
 
 def _short_cosine(e: ArithEmitter, d: ir.LLVMValue) -> ir.LLVMValue:
-    """Return cos(d) for |d| up to the constant ONE."""
+    """Return cos(d) by a short polynomial, which is valid for |d| up to the constant ONE."""
     return horner(e, e.b.fmul(d, d), SHORT_COSINE)
 
 
@@ -117,7 +117,7 @@ def form_within(name: str, reach: float) -> ReductionForm | None:
 def emit_sin_or_cos(
     e: ArithEmitter, name: str, scalar: ir.LLVMFunction, x: ir.LLVMValue, reach: float = math.inf
 ) -> ir.LLVMValue:
-    """Emit sin or cos of a scalar and return it.
+    """Emit sin or cos of a scalar whose magnitude is at most `reach`, and return the result.
 
     Args:
         e: Arithmetic to emit into.

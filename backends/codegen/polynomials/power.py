@@ -30,7 +30,7 @@ def power(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _by_f64(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return pow(|x|, y) of f32 by way of f64."""
+    """Return pow(up, y) of f32 numbers, where `up` is |x|, computed in f64."""
     b, wide = e.b, like(up.type, F64)
     return b.fptrunc(exp(e, b.fmul(b.fpext(y, wide), log(e, b.fpext(up, wide)))), like(up.type, F32))
 
@@ -39,7 +39,7 @@ def _by_f64(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _by_pairs(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return pow(|x|, y) with the logarithm of |x| as the unevaluated sum of two reals of the type of x."""
+    """Return pow(up, y), where `up` is |x|, with the logarithm of `up` as an unevaluated sum of two reals."""
     b = e.b
     high, low = _log_pair(e, up)
     finite = b.and_(b.fcmp_ordered(">", up, e.const(up, 0.0)), b.fcmp_ordered("<", up, e.const(up, math.inf)))
@@ -79,7 +79,7 @@ def _quotient(e: ArithEmitter, mantissa: ir.LLVMValue) -> DoubleDouble:
 
 
 def _series(e: ArithEmitter, s: DoubleDouble) -> DoubleDouble:
-    """Return the series 2 + z·L(z) for z = s², as a sum of two reals."""
+    """Return log((1 + s)/(1 - s))/s, the series 2 + (2/3)·s² + ..., as a sum of two reals."""
     z = _times(e, s, s)
     first, first_rest = (e.const(z[0], c) for c in _TWO_THIRDS[kind(z[0])])
     inner, inner_rest = two_sum(e, first, e.b.fmul(z[0], polynomial(e, "log_pair", z[0], skip=1)))

@@ -50,7 +50,7 @@ def cos(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def one_at_zero(e: ArithEmitter, x: ir.LLVMValue, found: ir.LLVMValue) -> ir.LLVMValue:
-    """Return 1 for x = 0, else `found`."""
+    """Return the cosine `found` with an exact 1 where x = 0; the code for f32 alone would round below 1."""
     # The code gives cos(0) = 1 in f64; rounding leaves the result of f32 below 1.
     if kind(x) == "f64":
         return found

@@ -46,7 +46,7 @@ def check_room_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[No
 def check_room(
     e: Emitter, loop: n.For, push: n.StackPush, trips: ir.LLVMValue, depth: ir.LLVMValue, capacity: ir.LLVMValue
 ) -> None:
-    """Emit a check that the pushes of `trips` trips fit; if not, the launch ends with an error.
+    """Emit a check that a stack has room for the pushes of `trips` trips; if not, the launch ends with an error.
 
     Args:
         e: Emitter of the function.
@@ -87,7 +87,7 @@ def check_depth_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[N
 
 @contextmanager
 def _cursors(e: Emitter, changes: dict[str, int], trips: ir.LLVMValue, at: int) -> Iterator[None]:
-    """Keep the address of the next push or pop of each stack in a register during the `with` block.
+    """Keep each stack's cursor in a register during the `with` block, except for stacks whose slots have adjoints.
 
     Stacks whose slots have adjoints get none, nor does a group of stacks of which one needs its depth.
 

@@ -40,7 +40,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.LLVMValue
 
 
 def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the address of an element, or that of a word of the argument block if the index is outside.
+    """Return an element's address, or a safe address in the argument block if the index is outside.
 
     The launch ends before the content of that word counts.
     """
@@ -51,7 +51,7 @@ def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.
 
 
 def _note(e: Emitter, stray: ir.LLVMValue) -> None:
-    """Emit a note that an index lies outside, in functions that cannot end the launch themselves."""
+    """Emit a store to the function's flag for 'an index lies outside'; functions without this flag store nothing."""
     if e.strayed is not None:
         e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
 

@@ -46,7 +46,7 @@ def _saves(e: Emitter, loop: n.For) -> bool:
 
 
 def _suits(e: Emitter, loop: n.For) -> bool:
-    """Return True if each trip pops exactly one value of each popped stack, and registers hold the addresses.
+    """Return True if each trip pops one value of each popped stack, and cursors of these stacks are in registers.
 
     Nothing ends a loop of this kind early.
     """
@@ -128,7 +128,7 @@ class PopGroups:
         return found
 
     def _are_small(self, tops: dict[str, list[ir.LLVMValue]]) -> ir.LLVMValue | None:
-        """Return the condition that all loaded tops are as small as short code assumes; None if it assumes nothing."""
+        """Return the condition that all loaded tops are within their assumed limits, or None if no limit is assumed."""
         e, b = self.e, self.e.b
         small: ir.LLVMValue | None = None
         for stack, most in self.assumed.items():

@@ -51,7 +51,7 @@ class StackGroup:
         self.checked.clear()
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """Record that a stack grows or shrinks by one; the register changes when all stacks of the group have.
+        """Record a push (1) or pop (-1) of one stack; emit the new depth once all stacks of the group have it.
 
         Args:
             e: Emitter of the function.

@@ -171,7 +171,7 @@ def _together(
     run: Callable[[ir.LLVMValue], ir.LLVMValue | None],
     apart: Callable[[ir.LLVMValue], ir.LLVMValue | None],
 ) -> ir.LLVMValue | None:
-    """Emit an access to a stack with a depth per lane twice: for equal depths and for different depths.
+    """Emit two versions of an access to a stack: for equal depths in all active lanes, and for different depths.
 
     Args:
         e: Emitter of the function.
@@ -208,7 +208,7 @@ def _together(
 
 
 def _places(e: LaneEmitter, s: LaneStack, numbers: ir.LLVMValue, part: int) -> LanePlace:
-    """Return the address of each lane's element in the slot with the lane's own number."""
+    """Return the address of each lane's element in its own slot, whose number is that lane's element of `numbers`."""
     t = memory_type(s.dtype)
     wide = e.b.zext(numbers, e.wide(I64))
     per_slot = e.lanes * (2 if s.stack.alloca.adjoint else 1)
@@ -217,7 +217,7 @@ def _places(e: LaneEmitter, s: LaneStack, numbers: ir.LLVMValue, part: int) -> L
 
 
 def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -> None:
-    """Push a value onto a ragged stack, whose depth may differ by lane."""
+    """Push a value onto a stack whose depth may differ between lanes."""
     b = e.b
     content = e.splat(value)
     parts = [content, const(content.type, 0)] if s.stack.alloca.adjoint else [content]
@@ -244,7 +244,7 @@ def _ragged_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -
 
 
 def _ragged_pop(e: LaneEmitter, s: LaneStack) -> None:
-    """Pop a value of each active lane off a ragged stack."""
+    """Pop one value off each active lane's stack, where the depth of the stack may differ between lanes."""
     b = e.b
     for place, t in ((s.depth, e.wide(I32)), (s.hint, I32)):
         old = b.load(place, t)
@@ -257,7 +257,7 @@ def _ragged_pop(e: LaneEmitter, s: LaneStack) -> None:
 
 
 def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.LLVMValue:
-    """Return the primals (part 0) or adjoints (part 1) on top of a ragged stack."""
+    """Return the top primals (part 0) or adjoints (part 1) of a stack whose depth may differ between lanes."""
     b, t = e.b, memory_type(s.dtype)
 
     def run(depth: ir.LLVMValue) -> ir.LLVMValue:
@@ -273,7 +273,7 @@ def _ragged_read(e: LaneEmitter, s: LaneStack, part: int) -> ir.LLVMValue:
 
 
 def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the address of the top slot of a stack of the given depth, or of a row of zeros at depth 0."""
+    """Return the address of the top slot of a stack with this depth, or of a slot of zeros if the depth is 0."""
     filled = e.b.icmp_unsigned("!=", depth, const(I32, 0))
     return e.b.select(filled, _slot(e, s, e.b.sub(depth, const(I32, 1))), s.empty)
 
@@ -297,7 +297,7 @@ class _filled:
 
 
 def _ragged_accumulate(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue) -> None:
-    """Add a value to the adjoint on top of a ragged stack."""
+    """Add a value to the top adjoint of a stack whose depth may differ between lanes."""
     t, added = memory_type(s.dtype), e.splat(value)
 
     def update(place: LanePlace) -> None:

@@ -64,7 +64,7 @@ def _combines(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> bool:
 
 
 def _combined(e: LaneEmitter, stmt: n.Atomic, t: Scalar) -> ir.LLVMValue:
-    """Return the value of one update that does what the updates of all active lanes do."""
+    """Combine the operands of all active lanes by the atomic's operation, and return the combined operand."""
     value, mask = e.operand(stmt.value), e.flow.mask
     if stmt.op == "exchange":
         return e.b.extract_element(value, e.last(mask)) if isinstance(value.type, ir.VectorType) else value
@@ -85,7 +85,7 @@ def _part(e: LaneEmitter, value: ir.LLVMValue, start: int, count: int) -> ir.LLV
 
 
 def _neutral(op: str, t: Scalar) -> float | int:
-    """Return the value whose update changes nothing."""
+    """Return the number with which an update by `op` leaves each element as it is, such as 0 for add."""
     if op in ("min", "max"):
         if t.is_real:
             return float("inf") if op == "min" else -float("inf")
@@ -120,7 +120,7 @@ def _one_by_one(e: LaneEmitter, stmt: n.Atomic, place: LanePlace, t: Scalar, ato
 
 
 def _in_order(a: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar, atomic: bool) -> None:
-    """Define a helper that updates addresses lane by lane and returns the old values, 0 in inactive lanes."""
+    """Write a helper that updates one address per active lane in order, and returns the old values (0 elsewhere)."""
     addresses, mask, *values = function.args
     memory = memory_type(t)
     places, contents = spilled(a, addresses), [spilled(a, v) for v in values]

@@ -47,7 +47,7 @@ def sorter(a: ArithEmitter) -> ir.LLVMFunction:
         b.call(memset, [starts, const(I8, 0), const(I64, 4 * COUNT * WAYS), const(I1, False)])
 
         def take(k: ir.LLVMValue) -> ir.LLVMValue:
-            """Return the counter that belongs to the key of entry k, and add 1 to this counter."""
+            """Emit code that adds 1 to the counter for the key of entry k; return the counter's old value."""
             key = b.mul(b.zext(b.load(b.gep(key_of, k, I32), I32), I64), const(I64, WAYS))
             place = b.gep(starts, b.or_(key, b.and_(k, const(I64, WAYS - 1))), I32)
             number = b.load(place, I32)
@@ -62,7 +62,7 @@ def sorter(a: ArithEmitter) -> ir.LLVMFunction:
         b.store(const(I32, 0), sum_so_far)
 
         def begin(k: ir.LLVMValue) -> None:
-            """Replace counter number k by the sum of the counters before it."""
+            """Emit code that replaces counter number k by the sum of the counters before it."""
             place, before = b.gep(starts, k, I32), b.load(sum_so_far, I32)
             b.store(b.add(before, b.load(place, I32)), sum_so_far)
             b.store(before, place)

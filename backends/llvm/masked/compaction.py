@@ -120,7 +120,7 @@ class _ChunkLoop:
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
     def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
-        """Emit the choice between the sorted and unsorted list of a chunk, and return the address of the list.
+        """Emit code that sorts a chunk's list by trip counts if this saves time; return the address of the list.
 
         Where all iterations are run from the list, `even` leads to `listed` too.
         """

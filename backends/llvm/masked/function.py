@@ -168,7 +168,7 @@ def _set_index(e: LaneEmitter, axis: int, place: ir.LLVMValue) -> None:
 
 
 def decode_indices(e: LaneEmitter, k: ir.LLVMValue, further: ir.LLVMValue) -> None:
-    """Set the indices of each lane from its row-major iteration number k + further.
+    """Emit code that sets each lane's indices from its row-major iteration number, k + further.
 
     Only k is divided as a whole. The lanes are a few further along each axis, and that quotient is found in f64, which
     is exact below 2^53.

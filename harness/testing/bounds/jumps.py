@@ -31,7 +31,7 @@ def _step(function: Callable[[LaneVector], LaneVector]) -> Spread:
 
 
 def _quotient_ends(x: Arguments, e: Arguments, share: float) -> LaneVector:
-    """Return a mask that is True where floor(x/y) is certain in spite of the operands' errors.
+    """Return a mask of the lanes in which floor(x/y) is the same at both ends of the quotient's error interval.
 
     `share` is a further error, relative to the quotient.
     """

@@ -161,7 +161,7 @@ class Ledger:
         self.uses[index] |= np.uint8(use)
 
     def add(self, index: LaneVector, size: LaneVector, e: LaneVector) -> None:
-        """Record an addition to one element by each lane, with the largest magnitude and the error of the term."""
+        """Record that each lane adds a term to one element; `size` bounds its magnitude, and `e` is its error."""
         assert self.terms is not None
         # `np.add.at` counts every lane; `+=` would count several lanes at one element once.
         np.add.at(self.terms, index, 1.0)

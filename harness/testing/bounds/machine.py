@@ -123,7 +123,7 @@ class BoundedMachine(Machine):
 
     @property
     def bounded(self) -> BoundedKernel:
-        """Return the kernel that is being executed."""
+        """Return the kernel that is being executed, with the facts about its loops that error bounds use."""
         assert isinstance(self.program, BoundedKernel)
         return self.program
 

@@ -142,7 +142,7 @@ def _inverse(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVector:
 
 
 def _fits(x: LaneVector) -> LaneVector:
-    """Return True where x is exactly representable in f32, so that a product of two such numbers is exact in f64."""
+    """Return a mask that is True where x is exactly representable in f32, so that products are exact in f64."""
     mask: LaneVector = x.astype(np.float32).astype(F64) == x
     return mask
 

@@ -22,7 +22,7 @@ class Slots:
         self._adjoint: Rows | None = None
 
     def push(self, frame: LaneFrame, stack: ChunkStack, e: LaneVector) -> None:
-        """Note, after a push, the error of the new top slot, whose adjoint is an exact zero."""
+        """Record, after a push, the error bound of the new top slot, whose adjoint is an exact zero."""
         if self._primal is not None or e is not ZERO:
             self._primal = self._write(self._primal, frame, stack, e)
         if self._adjoint is not None:

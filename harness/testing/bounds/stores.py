@@ -38,7 +38,7 @@ class Stores:
         self.low, self.high = np.full(size, -INF), np.full(size, INF)
 
     def note(self, index: LaneVector, value: LaneVector, e: LaneVector) -> None:
-        """Record that every lane stores a value; index, value and error may each be a single one for all lanes."""
+        """Record the stores of all lanes. An index, value or error that is no vector applies to every lane."""
         index, value, e = np.broadcast_arrays(index, value, e)
         np.bitwise_or.at(self.kinds, index, _kinds(value, e))
         np.maximum.at(self.worst, index, e)

@@ -1,4 +1,4 @@
-"""This module connects the CUDA backend with the emulated driver, in one variant for each way to run threads."""
+"""This module connects the CUDA backend with the emulated driver, in variants that run threads in other orders."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ class EmulatedCuda(CudaBackend):
 
 @cache
 def emulated_cuda(name: str = NAMES[0]) -> EmulatedCuda:
-    """Return the emulated CUDA backend of this name, one for each way to run threads."""
+    """Return the emulated CUDA backend of this name; the names differ in the order and number of threads."""
     most = dict(zip(NAMES, (0, FEW, BLOCKS), strict=True))[name]
     return EmulatedCuda(EmulatedDriver(most=most, backward=name == NAMES[1], blocks=name == NAMES[2]))

@@ -53,7 +53,7 @@ class Untranslatable(Exception):
 
 @dataclass(frozen=True)
 class CheckPlaces:
-    """A `CheckPlaces` holds addresses of the data by which instrumented code checks and reports accesses.
+    """A `CheckPlaces` holds addresses of tables by which instrumented code checks accesses, and of its report.
 
     Attributes:
         table: the address of (low, high) of each allocation in ascending order, and the number of allocations.

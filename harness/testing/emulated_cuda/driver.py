@@ -137,7 +137,7 @@ class EmulatedDriver(PendingWork):
         return _CONTEXT
 
     def attach(self) -> None:
-        """Make the context current in the calling thread."""
+        """Make the emulated CUDA context the current one."""
         self.current = _CONTEXT
 
     def describe(self, code: int) -> tuple[str, str]:

@@ -144,7 +144,7 @@ class PageGuard:
             self._publish()
 
     def remove(self, low: int) -> None:
-        """Remove the range that begins at `low`."""
+        """Stop watching the address range that begins at `low`."""
         with self._lock:
             del self._ranges[low]
             self._publish()

@@ -1,4 +1,4 @@
-"""This module compiles LLVM code for the CPU and loads it; deleting the object frees the code."""
+"""This module compiles LLVM code for the CPU and loads it. Deletion of a `HostModule` frees its code."""
 
 from __future__ import annotations
 

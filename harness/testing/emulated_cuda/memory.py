@@ -57,7 +57,7 @@ class AddressSpace:
     """
 
     def __init__(self) -> None:
-        """Reserve the address range and its shadow memory.
+        """Reserve addresses for all emulated devices, and shadow memory that records accesses to detect races.
 
         Raises:
             MemoryError: no addresses are left.

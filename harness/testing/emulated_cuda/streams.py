@@ -48,7 +48,7 @@ class Streams:
 
     @property
     def pending(self) -> int:
-        """Return the number of pieces of work that have not run."""
+        """Return the number of queued launches, fills and copies that have not run."""
         return sum(map(len, self.queues.values()))
 
     def open(self, stream: int) -> None:
@@ -76,7 +76,7 @@ class Streams:
             self.queues[stream].append((next(self._numbers), work))
 
     def mark(self, stream: int) -> EmulatedEvent:
-        """Return a new event behind all actions that are queued on the stream now."""
+        """Return a new event that happens after all actions that are queued on the stream now."""
         event = EmulatedEvent(stream)
 
         def happen() -> None:

@@ -82,7 +82,7 @@ _HELPER = re.compile(
 
 
 def entries(text: str) -> dict[str, EmulatedEntry]:
-    """Return the entry points of LLVM code, by name.
+    """Return the entry points that LLVM code defines, by name, with their parameters.
 
     Raises:
         Untranslatable: a parameter has an unknown type.
@@ -238,7 +238,7 @@ def _passed(entry: EmulatedEntry) -> tuple[str, str]:
 
 
 def _runner(entry: EmulatedEntry, places: CheckPlaces) -> str:
-    """Return an LLVM function that runs the threads first, first + step, ... of a launch."""
+    """Return an LLVM function that runs every `step`-th thread of a launch, from thread `first` on."""
     lines, arguments = _passed(entry)
     return f"""define void @"run.{entry.name}"(ptr %buffer, i64 %threads, i64 %first, i64 %step) {{
   store i64 1, ptr @"sg.emulated.low"

@@ -51,7 +51,7 @@ class PendingWork:
 
     @property
     def pending(self) -> int:
-        """Return the number of pieces of work that have not run."""
+        """Return the number of queued launches, fills and copies that have not run."""
         return self._streams.pending
 
     # -- streams, events, graphs ------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class PendingWork:
         del self._events[event]
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Record an event after all work queued on a stream."""
+        """Append an event to a stream; it happens when all work queued before it has run."""
         with self._lock:
             self._events[event] = self._streams.mark(self._known(stream))
             self._close()

@@ -54,7 +54,7 @@ def _check_array(name: str, kind: ArrayType, arrays: Mapping[str, np.ndarray]) -
 
 
 def carriers(kernel: Kernel, named: Iterable[str]) -> frozenset[str]:
-    """Return the names of the arrays and temporaries through which derivatives flow.
+    """Return the names of the arrays and temporaries through which derivatives flow: real ones, not constants.
 
     These are real arrays with an adjoint or in `named`, and real temporaries. A store to any other array stops the
     derivative.
@@ -101,7 +101,7 @@ def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 
 
 def uniform(dtype: Scalar, key: tuple[int, int], task: int, iteration: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Return one draw of each of some iterations of a task, as docs/ir.md defines draws.
+    """Return, for each given iteration of a task, the draw of the given number, as docs/ir.md defines draws.
 
     Args:
         dtype: the type of the values.

@@ -42,7 +42,7 @@ class BlockExit:
     resumes: bool = False
 
     def outer(self) -> BlockExit | None:
-        """Return what remains of the exit after it has left one frame, or None if it ends there."""
+        """Return the exit with one frame less to leave, or None if it leaves no further frame."""
         if self.depth is None:
             return self
         return BlockExit(self.depth - 1, self.resumes) if self.depth > 1 else None

@@ -40,7 +40,7 @@ class LaneValue(NamedTuple):
 
 
 def bucket(length: int) -> int:
-    """Return the least power of 8, at least 8, that is no less than `length`."""
+    """Return the padded length of JAX arrays: the least power of 8, from 8 on, that is at least `length`."""
     size = 8
     while size < length:
         size *= 8
@@ -107,7 +107,7 @@ class Cells:
         return jnp.asarray(self.padded()) if self.trace is None else self.trace
 
     def load(self, index: np.ndarray) -> LaneValue:
-        """Return the element of every lane; idle lanes have any index in range."""
+        """Return the value of the element that each lane addresses; the results of idle lanes are not used."""
         return LaneValue(self.value[index], None if self.trace is None else take(self.trace, index))
 
     def store(self, index: np.ndarray, new: LaneValue, mask: np.ndarray) -> None:
@@ -170,7 +170,7 @@ class Cells:
 
 
 def ranks(index: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order in which the lanes of the mask access each element, as a queue for each element.
+    """Return each lane's position among the masked lanes that access the same element, and the lane that follows it.
 
     Returns:
         The place of each lane in its queue (0 first), and the next lane in the queue (itself if last).
@@ -194,7 +194,7 @@ Combine = Callable[[LaneValue, LaneValue, np.ndarray], LaneValue]
 def reduce_queues(
     new: LaneValue, index: np.ndarray, mask: np.ndarray, combine: Combine
 ) -> tuple[LaneValue, np.ndarray]:
-    """Combine the values of all lanes that access the same element, pairwise in log2 steps.
+    """Combine the values of all lanes that access one element, in the first of these lanes; also return its mask.
 
     Returns:
         The values, and the mask of the lanes (first of each queue) that hold the combined values.

@@ -122,7 +122,7 @@ def _short_loops(ti: Any) -> tuple[Any, Any, Any]:
 
 @device_work
 def device_sweep(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of 64 steps on each of 2^20 elements, where the number of steps is in a field."""
+    """Return benchmarks of an inner loop of 64 trips on each of 2^20 elements; a field holds the trip count."""
     size = shrunk(1 << 20)
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
     x, y, n = real_field(ti, size, x0), real_field(ti, size), integer_field(ti, (), np.array(64))
@@ -144,7 +144,7 @@ def device_sweep(ti: Any) -> dict[str, TimedWork]:
 
 @device_work
 def device_gated(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of 32 steps on 2^20 elements, of which only the active 5 % run the steps."""
+    """Return benchmarks of a loop of 32 trips on 2^20 elements, which only the active 5 % of the elements run."""
     size = shrunk(1 << 20)
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
@@ -173,7 +173,7 @@ def device_gated(ti: Any) -> dict[str, TimedWork]:
 
 @device_work
 def device_grid(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of 27 steps with six carried variables on the 7.8 % of 604,000 cells that have mass."""
+    """Return benchmarks of a loop of 27 trips with six locals, run by 7.8 % of 604,000 cells, those that have mass."""
     size, steps = shrunk(604_000), 27
     rng = np.random.default_rng(6)
     a0, on = rng.uniform(0, 1, size), rng.random(size) < 0.078
@@ -322,6 +322,6 @@ def _context(cuda: Any) -> Iterator[None]:
 
 @device_work
 def device_tasks(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of eight tasks with five carried variables each and 600 constant bounds in a field."""
+    """Return benchmarks of eight parallel tasks with five locals that loops update, and 600 trip counts in a field."""
     timed = many_tasks(ti)
     return {name: queued(ti, one.call) for name, one in timed.items()}

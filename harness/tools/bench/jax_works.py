@@ -15,7 +15,7 @@ NAMES = ("sweep", "device_sweep")
 
 
 def _sweep() -> tuple[Callable[[], Any], Callable[[], Any], int]:
-    """Return a JAX function of 64 steps on each of 2^20 elements, its gradient, and the total number of steps.
+    """Return a JAX function of 64 trips on each of 2^20 elements, its gradient, and the total number of trips.
 
     The steps are a loop over arrays, fused by XLA.
     """
@@ -33,7 +33,7 @@ def _sweep() -> tuple[Callable[[], Any], Callable[[], Any], int]:
 
 
 def sweep(timed: Callable[..., Any]) -> dict[str, Any]:
-    """Return benchmarks of 64 steps in JAX that wait for the end of each launch."""
+    """Return benchmarks in JAX of a loop of 64 trips that wait for the end of each launch."""
     forward, grad, each = _sweep()
     forward().block_until_ready(), grad().block_until_ready()
     return {
@@ -43,7 +43,7 @@ def sweep(timed: Callable[..., Any]) -> dict[str, Any]:
 
 
 def device_sweep(timed: Callable[..., Any]) -> dict[str, Any]:
-    """Return benchmarks of 64 steps in JAX that queue twenty launches and then wait."""
+    """Return benchmarks in JAX of a loop of 64 trips that queue twenty launches and then wait."""
     forward, grad, _ = _sweep()
 
     def queued(call: Callable[[], Any]) -> Any:

@@ -88,7 +88,7 @@ def check_gradient(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
 
 
 def sines(x: np.ndarray, trips: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (values, derivatives) of v = sin(v)*0.95 + 0.01, `trips` times, in f64."""
+    """Return the results of v = sin(v)*0.95 + 0.01, `trips` times from v = x, and their derivatives, in f64."""
     v, d = x.astype(np.float64), np.ones(x.shape)
     for k in range(int(trips.max(initial=0))):
         live = trips > k
@@ -201,7 +201,7 @@ def _sweep(ti: Any, trips: np.ndarray, useful: int, unit: str = "ns/step") -> di
 
 @work
 def sweep(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of 64 steps on each of 2^20 elements, where the number of steps is in a field."""
+    """Return benchmarks of an inner loop of 64 trips on each of 2^20 elements; a field holds the trip count."""
     size = 1 << 20
     x0 = np.random.default_rng(1).uniform(-1, 1, size)
     x, y, n = real_field(ti, size, x0), real_field(ti, size), integer_field(ti, (), np.array(64))
@@ -227,7 +227,7 @@ def sweep(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def varied_sweep(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of 1 to 64 steps, uniformly distributed, on each of 2^20 elements.
+    """Return benchmarks of an inner loop of 1 to 64 trips, uniformly distributed, on each of 2^20 elements.
 
     The result is the time per step that an element needs.
     """
@@ -237,7 +237,7 @@ def varied_sweep(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def skewed_sweep(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of 64 steps on one in fifty of 2^20 elements and 2 steps on the rest.
+    """Return benchmarks of an inner loop of 64 trips on one in fifty of 2^20 elements, and of 2 trips on the rest.
 
     The result is the time per step that an element needs.
     """
@@ -247,7 +247,7 @@ def skewed_sweep(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def gated(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of 32 steps on 2^20 elements, of which only the active 5 % run the steps."""
+    """Return benchmarks of a loop of 32 trips on 2^20 elements, which only the active 5 % of the elements run."""
     size = 1 << 20
     rng = np.random.default_rng(4)
     x0, on = rng.uniform(-1, 1, size), rng.random(size) < 0.05
@@ -305,7 +305,7 @@ _TASK = """
 
 @work
 def many_tasks(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of eight tasks with five carried variables each and 600 constant bounds in a field."""
+    """Return benchmarks of eight parallel tasks with five locals that loops update, and 600 trip counts in a field."""
     rng = np.random.default_rng(5)
     space = {
         "ti": ti,
@@ -340,7 +340,7 @@ def defined(text: str, name: str, space: dict[str, Any]) -> Any:
 
 
 def _nest() -> str:
-    """Return the source of a kernel with 20 carried variables in three nested loops with bounds in a field."""
+    """Return the source of a kernel with 20 locals updated in three nested loops, whose trip counts are in a field."""
     names = [f"v{k}" for k in range(20)]
     lines = ["@ti.kernel", "def nest() -> None:", "    for i in range(8):"]
     lines += [f"        {v} = x[i] + 0.0{k + 1:02d}" for k, v in enumerate(names)]

@@ -36,7 +36,7 @@ class UnitFinding:
 
 @dataclass(frozen=True)
 class CampaignUnit:
-    """Represent a campaign unit as stored in its file; `Statistics` documents the fields."""
+    """Represent a campaign unit as stored in its file; the attributes are those of `Statistics`."""
 
     seed: int
     elapsed: float

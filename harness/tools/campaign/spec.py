@@ -56,7 +56,7 @@ SCHEMA = Schema(
 
 
 def from_json(text: str) -> CampaignSpec:
-    """Return a spec that `to_json` wrote; fields added since may be missing in the text.
+    """Return a spec that `to_json` wrote; the text may lack settings that were added later.
 
     Raises:
         ValueError: the text has another form.

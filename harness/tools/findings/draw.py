@@ -104,7 +104,7 @@ def takes(program: Program) -> bool:
 
 
 def stores_once(program: Program) -> bool:
-    """Return True if no element is stored twice, as far as the text tells.
+    """Return True if no two statements of the program store to the same element, as far as its text shows.
 
     Peers demand that all changes of an element except the first be atomic, and promise nothing otherwise.
     """
@@ -165,7 +165,7 @@ def _said(program: Program, name: str) -> bool:
 
 
 def to_double(program: Program) -> Program:
-    """Return the program with doubles in place of all other reals."""
+    """Return the program with f64 in place of all other real types."""
     made: Program = _in_double(program)
     return made
 

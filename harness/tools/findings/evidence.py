@@ -1,4 +1,4 @@
-"""This module establishes the right gradient of a finding: all systems that compute one must agree on it.
+"""This module finds the right gradient of a finding's program, on which compiler, dual numbers and JAX must agree.
 
 The reference and the CPU backend run the gradient that the compiler makes; dual numbers and JAX share nothing with it.
 """
@@ -58,7 +58,7 @@ def is_certain(program: Program) -> bool:
 
 
 def evidence(program: Program, plan: FuzzPlan = ORACLES) -> Evidence | None:
-    """Return the right gradient, or None if there is none or if a judge disagrees or cannot decide."""
+    """Return the right gradient of a program; None if there is none, or if a judge disagrees or cannot decide."""
     try:
         kernel, initial, scalars = load(program)
         made = Lowerings(kernel)

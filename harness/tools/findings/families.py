@@ -1,4 +1,4 @@
-"""This module groups findings in peers into families, by the peer, the way of failure and the traits of the program.
+"""This module groups findings in peers into families, by peer, kind of failure and traits of the program.
 
 Invariant: a family is represented by its smallest program.
 """
@@ -117,7 +117,7 @@ class Families:
     known: dict[FamilySignature, Family] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> Family | None:
-        """Enter a reduced finding. Return its family if the finding is the first or the smallest of it, else None."""
+        """Add a reduced finding to its family. Return the family if this finding is now its smallest, else None."""
         signature = signature_of(finding)
         if signature is None:
             return None

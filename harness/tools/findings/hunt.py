@@ -80,11 +80,11 @@ class PeerCounts:
             self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
 
     def gives(self, pairs: list[frozenset[str]]) -> bool:
-        """Return False if, for one of these pairs of traits, the peer gave no gradient of many kernels with it."""
+        """Return False if, for one of these pairs of traits, many kernels were tried and none got a gradient."""
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     def foretell(self, found: frozenset[str]) -> bool:
-        """Return True if at least half of the judged gradients of kernels with these traits were wrong.
+        """Return True if at least half of the judged gradients of kernels with all these traits were wrong.
 
         Traits that most kernels have say little about the reason of a failure.
         """
@@ -171,7 +171,7 @@ class Hunt:
                 counts.ends.update([way] if way not in ("", "value") else [])
 
     def enter(self, finding: Finding) -> None:
-        """Enter a failure: a failure of a peer waits to be reduced, any other failure is a finding of the run."""
+        """Queue each failure of a peer to be reduced; add a finding with any other failure to the run's findings."""
         failed = [j for j in finding.judged if j.verdict == "disagree"]
         for j in failed:
             if j.executor in self.peers:

@@ -172,7 +172,7 @@ class KernelsForPeers(Kernels):
         return made
 
     def _least(self, e: Expr) -> int:
-        """Return a lower bound of the first index of a range, from the known intervals of the names in scope."""
+        """Return a lower bound of the expression with which a range begins, from the intervals of known names."""
         if isinstance(e, m.Name) and e.name in self.names.ints:
             return self.names.ints[e.name].low
         return min((self.names.ints[n].low for n in self.names.indices), default=0)

@@ -76,7 +76,7 @@ def _text(family: Family, known: Evidence) -> str:
 
 
 def name_of(family: Family) -> str:
-    """Return the file name: the peer, the first trait, and a checksum of the kernel."""
+    """Return the name of a family's script: the peer, the first trait, and a checksum of the kernel."""
     first = re.sub(r"\W+", "_", family.signature.title.split(": ")[-1].split(",")[0]).strip("_")
     text = definitions(family.finding.program)
     return f"{family.signature.peer}_{first}_{zlib.crc32(text.encode()):08x}"

@@ -116,7 +116,7 @@ def _ranges(f: ProgramFacts) -> list[m.Range]:
 
 
 def _bound_by_difference(f: ProgramFacts) -> bool:
-    """Return True if the end of a serial loop is a difference whose right side is not a number of the text."""
+    """Return True if a serial loop ends at a difference whose right side is not a literal."""
     return any(
         isinstance(n, m.Binary) and n.op == "-" and not isinstance(n.right, m.Number)
         for d in _ranges(f)
@@ -146,7 +146,7 @@ def _stored_and_read(f: ProgramFacts) -> bool:
 
 
 def _constant_stored(f: ProgramFacts) -> bool:
-    """Return True if a number of the text is stored to an element."""
+    """Return True if a literal is stored to an array element."""
     stores = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     return any(_in_memory(t) and isinstance(v, m.Number) for n in stores for t, v in zip(n.targets, n.values))
 

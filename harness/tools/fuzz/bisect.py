@@ -152,7 +152,7 @@ class Bisector:
         return self._user(plain, made.slots, wrong)
 
     def _true_adjoint(self, kernel: Kernel, start: Arrays, seeds: Arrays, slot: int, sign: np.ndarray) -> float:
-        """Return the derivative of the sum of cotangents times results by one value, computed by dual numbers.
+        """Return the derivative of <cotangents, results> with respect to one value, computed by dual numbers.
 
         Args:
             kernel: The kernel whose values can be moved.
@@ -225,7 +225,7 @@ def name_of(finding: Finding, panel: FuzzPanel) -> str:
 
 
 def _as_is(kernel: Kernel) -> Lowering:
-    """Return a lowering that leaves a kernel as it is, with its counting kernel if it has adstacks."""
+    """Return a lowering that consists of the unchanged kernel, and of its counting kernel if it has adstacks."""
     has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
     return prepare_forward(kernel) if has_stacks else Lowering(kernel)
 

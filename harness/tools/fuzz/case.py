@@ -184,7 +184,7 @@ class _Case:
 
     @property
     def _precise(self) -> bool:
-        """Return True if the error bounds need to hold only for executors of this kernel, which makes them tighter.
+        """Return True if tight error bounds are used, which hold only for executors of the very same kernel.
 
         Looser bounds serve the judges of the gradient too, if all reals are f64 and no other executors run.
         """
@@ -192,7 +192,7 @@ class _Case:
         return self.plan.forward or not self.lowerings.is_wide
 
     def _states(self, plain: Kernel) -> Arrays:
-        """Run all launches on the reference, store the arrays with error bounds after each; return the last arrays."""
+        """Run all launches on the reference and store the arrays after each, with errors. Return the last arrays."""
         state: Arrays = self.initial
         errors: Arrays | None = None
         for launch in range(self.plan.launches):
@@ -217,7 +217,7 @@ class _Case:
         self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
 
     def _other_text(self) -> Lowerings:
-        """Return the lowerings of the kernel that is not tested: the program model's, or the frontend's."""
+        """Return the lowerings of the kernel not tested: the model's if the frontend's is tested, or the reverse."""
         return Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced)))
 
     def _twins_forward(self, expected: Outcome) -> None:
@@ -226,7 +226,7 @@ class _Case:
                 self._same_bits(name, expected, partial(self._run_twin, Lowerings(kernel_of(twin, self.plan))))
 
     def _twins(self) -> list[tuple[str, Program]]:
-        """Return names and texts of twins of the program: programs of the same meaning that are written differently."""
+        """Return the program's twins by name: programs of equal meaning that are written differently."""
         found = [(name, make(self.program)) for name, make in TWINS.items()] if self.plan.twins else []
         return [(name, twin) for name, twin in found if twin is not None]
 
@@ -374,7 +374,7 @@ class _Case:
         return self.gradient.arrays
 
     def _bounded_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> BoundedResult:
-        """Return the adjoints of the initial arrays through all launches, with their error bounds."""
+        """Return the adjoints of the arrays before the first of all launches, with their error bounds."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):

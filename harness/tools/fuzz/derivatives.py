@@ -180,7 +180,7 @@ class _LeanGradient:
         return self._decide("tangent", left, self._terms(known.arrays, tangents), known, moves)
 
     def _direction(self) -> dict[str, np.ndarray]:
-        """Return a random direction whose elements have different lengths.
+        """Return a random direction whose components differ in magnitude, so that exchanged adjoints are noticed.
 
         An adjoint at the wrong element would not show if both elements moved alike.
         """

@@ -39,7 +39,7 @@ def parts_with_paths(node: Any, path: EditPath = ()) -> Iterator[tuple[EditPath,
 
 
 def replace_at(node: Any, path: EditPath, new: Any) -> Any:
-    """Return the node with the part at the path replaced.
+    """Return a copy of a program node in which the part at the path is replaced by `new`.
 
     Args:
         node: A node or a tuple of nodes.
@@ -181,7 +181,7 @@ def _operands(node: m.Expr) -> Iterator[m.Expr]:
 
 
 def smaller_inputs(program: Program) -> Iterator[Program]:
-    """Yield the program with fewer lanes, with equal numbers, or with rounder numbers."""
+    """Yield the program with smaller extents, and with inputs that are all 0, all 1, or rounded."""
     sizes = ([v.size for v in f.views] if f.views else f.shape for f in program.fields)
     extents = sorted({extent for axes in sizes for extent in axes}, reverse=True)
     for old in extents:

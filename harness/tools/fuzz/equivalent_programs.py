@@ -39,7 +39,7 @@ def unroll_loops(program: Program) -> Program | None:
 
 
 def _serial_loops(body: m.StmtBlock, path: EditPath = (), inside: bool = False) -> Iterator[tuple[EditPath, m.For]]:
-    """Yield the `for` loops that stand inside another loop or a branch, each with its path.
+    """Yield the `for` loops that are nested in another loop or a branch, each with its path in the program.
 
     Args:
         body: The block to search.

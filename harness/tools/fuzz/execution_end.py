@@ -26,6 +26,6 @@ def describe_end(outcome: Outcome) -> str:
 
 
 def named_error(error: BaseException) -> str:
-    """Return an error with its class in one line."""
+    """Return the class and the message of an exception as one line."""
     text = one_line(error) if isinstance(error, LocatedError) else str(error)[:300]
     return f"{type(error).__name__}: {text}"

@@ -46,7 +46,7 @@ class GuidedChoice(NamedTuple):
 
 
 def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None = None) -> GuidedChoice:
-    """Return the program of a case: that of its seed, or another candidate whose properties ran more rarely.
+    """Return the program of a case: that of its seed, or a candidate whose properties earlier cases had more rarely.
 
     Args:
         sample: Function from a seed to a program.
@@ -72,7 +72,7 @@ def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
 
 
 class SeedTracks:
-    """Hand out seeds of a run in an order in which cases with equal seed modulo TRACKS run one after another.
+    """Hand out the seeds of a run so that, among seeds equal modulo TRACKS, one case starts when another has ended.
 
     Cases whose seeds agree modulo TRACKS form a track.
     """

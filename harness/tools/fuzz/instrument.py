@@ -60,7 +60,7 @@ class Instrumented:
 
 
 def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> list[PointBox]:
-    """Return the boxes of one launch, found by running the launch.
+    """Return the box of each task of a kernel, with no axes for a serial task, found by launches on the reference.
 
     Args:
         kernel: The kernel to launch.
@@ -164,7 +164,7 @@ class _Instrumenter:
         return lane
 
     def block(self, block: Block) -> Block:
-        """Return a block with the statements inserted that record or change values."""
+        """Return a block with further statements inserted, which record the defined values or add offsets to them."""
         made: list[Stmt] = []
         for old in block:
             stmt = rename(old, self.renamed) if self.renamed else old

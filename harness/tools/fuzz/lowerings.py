@@ -1,4 +1,4 @@
-"""This module makes the lowerings of the kernel of a case: each is compiled at its first use and then kept.
+"""This module makes the lowerings of the kernel of a case: each is compiled at its first use and then cached.
 
 Invariant: `plain` is the kernel as written, only split into tasks, so it shares no pass with `optimized`. The classic
 gradient starts from the same kernel as the lean gradient and is not tidied, so it shares neither its plan nor later
@@ -115,7 +115,7 @@ class Lowerings:
 
     @cached_property
     def wide_plain(self) -> Kernel:
-        """Return `plain` in double precision.
+        """Return the forward kernel of `plain`, split into tasks and not optimized, in double precision.
 
         Raises:
             Unsupported: The kernel reads the bits of reals.

@@ -57,7 +57,7 @@ def compare(
 
 
 def _after(program: Program, arrays: Arrays) -> Program:
-    """Return the program with the memory that a launch leaves as its initial contents."""
+    """Return the program whose initial contents are the arrays that a launch has left."""
     contents = tuple((name, tuple(np.ravel(arrays[name]).tolist())) for name, _ in program.inputs.arrays)
     return replace(program, inputs=replace(program.inputs, arrays=contents))
 
@@ -76,7 +76,7 @@ def _reverse(
 
 
 def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> BoundedResult | None:
-    """Return the gradient from array contents after the launch alone, as peers compute it; None if it needs others.
+    """Return the gradient from the arrays after the launch only, as peers do; None if it needs earlier contents.
 
     The result is None if the gradient needs earlier contents, because the kernel overwrites what it read, or if it
     traps.

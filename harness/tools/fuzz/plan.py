@@ -192,7 +192,7 @@ class FuzzPlan:
 
 
 def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), thorough: bool = False) -> FuzzPlan:
-    """Return the plan of the case with a seed; thorough lets backends run the gradient of every case."""
+    """Return the plan of the case with this seed; if `thorough`, backends run the gradient of every case."""
     source = random.Random(f"plan {seed}")
     drawn = {name: source.random() < share for name, share in SHARES.items()}
     # One number decides between branching and masked code, so that BOTH is the overlap.
@@ -229,7 +229,7 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
 
 
 def _stray(seed: int) -> tuple[str, ...]:
-    """Return the name of the relation with an index out of bounds for some seeds, else an empty tuple."""
+    """Return ("stray",), the relation that moves an index out of bounds, for some seeds, and () for others."""
     return ("stray",) if random.Random(f"stray {seed}").random() < STRAY else ()
 
 

@@ -63,7 +63,7 @@ def _judged(name: str, case: RawCase, found: Outcome) -> JudgedComparison:
 
 
 def _released(case: RawCase) -> Kernel:
-    """Return the kernel as it behaves without checks: a read of an empty adstack gives 0."""
+    """Return the kernel with each read of an empty adstack replaced by 0, which builds without checks return."""
     return read_as_zero(case.kernel) if case.trap == EMPTY else case.kernel
 
 

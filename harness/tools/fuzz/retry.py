@@ -38,7 +38,7 @@ def run_until_decided(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> Cas
 
 
 def second_plan(plan: FuzzPlan) -> FuzzPlan:
-    """Return the plan of a second run: all executors in both directions, but no other lowerings."""
+    """Return the plan of the second run of a case: all executors in both directions, but no other lowerings."""
     if plan.only is not None:
         return plan
     return replace(
@@ -56,7 +56,7 @@ def second_plan(plan: FuzzPlan) -> FuzzPlan:
 
 
 def calm_program(program: Program) -> Program:
-    """Return the program in double precision, with trip counts and integer inputs limited to FEW.
+    """Return the program in double precision, with trip counts and integer inputs limited to the constant FEW = 2.
 
     Programs that read the bits of a real keep their types.
     """
@@ -79,7 +79,7 @@ def _calm(node: Any, widen: bool) -> Any:
 
 
 def _small(program: Program, inputs: m.Inputs) -> m.Inputs:
-    """Return the inputs with every integer limited to FEW, except in arrays that are permutations.
+    """Return the inputs with every integer limited to the constant FEW = 2, except in arrays that are permutations.
 
     A permutation stays unchanged, because iterations that write where it points must not meet.
     """

@@ -94,7 +94,7 @@ class Statistics:
 
     @property
     def rate(self) -> float:
-        """Return the number of cases per second."""
+        """Return the average number of cases that the run has completed per second."""
         return self.cases / self.elapsed if self.elapsed else 0.0
 
     @property

@@ -111,7 +111,7 @@ def judge_text(text: str, rng: random.Random) -> TextVerdict:
 
 
 def described(what: str, error: BaseException) -> str:
-    """Return one line on an error that should not occur."""
+    """Return a line on an error that should not occur: its class, its message, and the code line that raised it."""
     frame, last = error.__traceback__, ""
     while frame is not None:
         last = f"{frame.tb_frame.f_globals.get('__name__', '?')}:{frame.tb_lineno}"
@@ -183,7 +183,7 @@ def _is_large(kernel: Kernel) -> bool:
 
 
 def _launch(kernel: Kernel, rng: random.Random) -> None:
-    """Launch a kernel on small arrays of small numbers."""
+    """Launch a kernel of a text case on the reference, with small arrays of small integers."""
     fill = np.random.default_rng(rng.randrange(1 << 30))
     arrays: dict[str, np.ndarray] = {}
     for p in kernel.params:

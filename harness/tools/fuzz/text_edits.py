@@ -129,7 +129,7 @@ _OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": _VALUE
 
 
 def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Replace one token by another of its kind, from the same text, another text, or a list of troublesome tokens."""
+    """Return the tokens with one replaced by another of its kind, from either text or a list of odd tokens."""
     made, at = list(tokens), _place(rng, tokens)
     # A mark can rarely be replaced by one that fits, so tokens of other kinds are preferred.
     for _ in range(3):
@@ -142,14 +142,14 @@ def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tok
 
 
 def _strange(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Replace one token by a token of any kind."""
+    """Return the tokens with one of them replaced by a token of any kind."""
     made = list(tokens)
     made[_place(rng, tokens)] = rng.choice(rng.choice((NUMBERS, WORDS, MARKS, STRINGS)))
     return made
 
 
 def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Insert a run of tokens of another text, or one troublesome token."""
+    """Return the tokens with a run of another text's tokens, or one troublesome token, inserted."""
     at, part = rng.randrange(len(tokens) + 1), _run(rng, foreign)
     new = (
         list(foreign[part])
@@ -165,7 +165,7 @@ def _spliced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Toke
 
 
 def _lines(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Delete, double or move a whole line, or insert a line of another text."""
+    """Return the tokens with a whole line deleted, doubled or moved, or with a line of another text inserted."""
     lines = "".join(tokens).split("\n")
     at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
     line = rng.choice("".join(foreign).split("\n")) if rng.random() < 0.3 else lines[at]
@@ -177,7 +177,7 @@ def _lines(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens
 
 
 def _nested(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Enclose a line in nested blocks, whose depth may exceed the parser's limit."""
+    """Return the tokens with a line enclosed in nested blocks, whose depth may exceed the parser's limit."""
     lines = "".join(tokens).split("\n")
     at = rng.randrange(len(lines))
     count = rng.choice((1, 2, 3, 30, 120, 318, 330, 1000))
@@ -187,7 +187,7 @@ def _nested(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Token
 
 
 def _noise(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Replace a few bytes of the text by random bytes."""
+    """Return the tokens of the text after a few of its bytes were replaced by random bytes."""
     data = bytearray("".join(tokens).encode(errors="replace"))
     for _ in range(rng.choice((1, 2, 8))):
         data[rng.randrange(len(data))] = rng.randrange(256)

@@ -132,7 +132,7 @@ class _WatchedProcess:
 
     @property
     def is_idle(self) -> bool:
-        """Return True if the process waits for seeds."""
+        """Return True if the watched process is ready and judges no seeds at present."""
         return self.ready and not self.is_busy
 
     def give(self, seeds: tuple[int, int]) -> None:

@@ -43,7 +43,7 @@ class _WidenedExecutable:
 
     @property
     def growths(self) -> int:
-        """Return the number of times that slabs grew."""
+        """Return how often launches of this kernel made adstack slabs larger."""
         return self.made.growths
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
@@ -62,7 +62,7 @@ class WidenedCpu:
     name: str = MASKED
 
     def probe(self) -> Probe:
-        """Return the probe of the wrapped backend."""
+        """Return the report of the wrapped backend on its availability."""
         return self.backend.probe()
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:
@@ -75,7 +75,7 @@ class WidenedCpu:
         return replace(options, lanes=self.lanes, threads=self.threads)
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return the rows in flight of a task's masked code, see `Backend.rows_in_flight`."""
+        """Return how many rows of adstacks are in use at once while the masked code of a task runs."""
         return self.backend.rows_in_flight(kernel, task, sizes, self._wide(options))
 
     def heap_report(self) -> dict[str, dict[str, int]]:

@@ -186,7 +186,7 @@ def _translator() -> str:
 
 
 def code_of(kernel: at.Kernel, heavy: bool) -> dict[str, str]:
-    """Return the code of a kernel by generator, from the light or from the heavy generators available here.
+    """Return the code of a kernel from each fast generator available here or, if `heavy`, from each slow one.
 
     Args:
         kernel: A kernel as backends get it.

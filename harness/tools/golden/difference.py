@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def stage(self) -> str:
-        """Return the first stage at which the code of the two checkouts differs."""
+        """Return the first recorded step of compilation at which the code of the two checkouts differs."""
         row = self.base or self.head
         assert row is not None
         return row.stage

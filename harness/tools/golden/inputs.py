@@ -45,7 +45,7 @@ def label(path: Path) -> str:
 
 
 def input_files(root: Path) -> list[Path]:
-    """Return the files of a checkout that have kernels, the slowest first.
+    """Return the files of a checkout that contain kernels for golden records, the slowest first.
 
     Returns:
         Paths below `root`, absolute.

@@ -68,7 +68,7 @@ class GoldenRecord:
 
 
 def row_of(text: StageText) -> RecordRow:
-    """Return the record row of an IR or code text, with its digest."""
+    """Return the row of a golden record for an IR or code text, with the digest of the text."""
     digest = hashlib.sha256(text.text.encode()).hexdigest()[:_LENGTH]
     return RecordRow(text.kernel, text.stage, digest, text.name)
 
@@ -80,7 +80,7 @@ def write_record(path: Path, rows: Iterable[RecordRow], tools: Iterable[str]) ->
 
 
 def read_record(path: Path) -> GoldenRecord:
-    """Return the record in a file that `write_record` wrote.
+    """Return the golden record that `write_record` wrote to a file.
 
     Raises:
         GoldenError: There is no such file, or it is no record.

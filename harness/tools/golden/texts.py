@@ -24,7 +24,7 @@ from .inputs import KernelSource, error_text
 
 @dataclass(frozen=True)
 class StageText:
-    """Represent the text of one kernel at one stage of the compiler: IR, or generated code.
+    """Represent the text of one kernel after one step of the compiler: IR after a pass, or generated code.
 
     Attributes:
         kernel: Name of the kernel.

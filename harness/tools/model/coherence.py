@@ -197,7 +197,7 @@ def _blocks(program: m.Program) -> None:
 
 
 def _depth(block: m.StmtBlock) -> int:
-    """Return the depth of nested blocks.
+    """Return the depth of the nested blocks of a program, in which `elif` adds no depth.
 
     An alternative that consists of one `If` is written as `elif` and adds no depth.
     """
@@ -255,7 +255,7 @@ def _trips(node: Any) -> int:
 
 
 def _parts(node: Any) -> Iterator[Any]:
-    """Yield the direct parts of a node: the values of all its fields, or the items if it is a tuple."""
+    """Yield the direct parts of a node: the values of all its attributes, or the items if it is a tuple."""
     if isinstance(node, tuple):
         yield from node
     elif is_dataclass(node):

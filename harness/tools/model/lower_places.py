@@ -62,7 +62,7 @@ def lower_place(t: Lowerer, node: m.Expr) -> PlaceOperand:
 
 
 def element(t: Lowerer, node: m.Element) -> PlaceOperand:
-    """Emit the indices of an element of a field or view, and return its place in the IR.
+    """Emit the indices of an element of a field or view, and return the element as a place in the IR.
 
     The indices of a field begin at its offset; those of a view are moved by the argument that holds its first element.
     """

@@ -280,7 +280,7 @@ def _parallel_steps(t: Lowerer, s: m.For, domain: m.Range) -> None:
 
 
 def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
-    """Emit one copy of the body for each number of an unrolled range.
+    """Emit one copy of the loop body for each index of an unrolled range.
 
     A copy has a scope of its own if it may leave early.
     """

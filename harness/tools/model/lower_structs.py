@@ -30,7 +30,7 @@ def _fitted(t: Lowerer, member: m.Param, operand: ModelOperand) -> ModelOperand:
 
 @EXPRESSIONS.row(m.Member)
 def _member(t: Lowerer, e: m.Member) -> ModelOperand:
-    """Return a member of a struct; of an element of a field, only this member is loaded."""
+    """Return a member of a struct. If the struct is an element of a field, only this member is loaded."""
     if isinstance(m.root(e), m.Element):
         return read(t, lower_place(t, e))
     base = t.expr(e.base)

@@ -63,7 +63,7 @@ def _sum(index: m.Expr, by: m.Number | m.Vector) -> m.Expr:
 
 
 def _simple(node: m.Binary) -> m.Expr:
-    """Return e in place of (e ± a) ± b if the two numbers cancel each other."""
+    """Return e instead of (e ± a) ± b if the two numbers cancel each other, else the expression unchanged."""
     inner = node.left
     if not isinstance(inner, m.Binary) or inner.op not in ("+", "-"):
         return node

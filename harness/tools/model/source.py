@@ -343,7 +343,7 @@ def _fill(program: m.Program, name: str, content: m.Content, of: str = "") -> st
 
 
 def _made(w: Writer, field: m.Field) -> str:
-    """Return the text that makes the memory of a field or array."""
+    """Return the Python expression that allocates a field or array in the rendered script."""
     a, dtype = w.dialect.alias, w.dtype(field.dtype)
     form = "ndarray" if field.argument else "field"
     offset = f", offset={field.offset}" if field.offset else ""

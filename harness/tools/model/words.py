@@ -1,4 +1,4 @@
-"""This module lists the allowed strings and numbers in stored programs, for each text field of the program model.
+"""This module lists the allowed strings and numbers in stored programs, for each text attribute of a node class.
 
 Names become Python text. Therefore a name is a plain identifier that has no meaning in Python, in the packages, or in
 the files that programs are rendered into. All other words come from the tables of the language.

@@ -78,7 +78,7 @@ class Writer:
         return f"{self.dialect.alias}.{dtype}"
 
     def type(self, dtype: Any, shape: tuple[int, ...]) -> str:
-        """Return the text of a scalar, vector or matrix type."""
+        """Return the text of a scalar, vector or matrix type in the dialect."""
         if not shape:
             return self.dtype(dtype)
         made = f"{self.dialect.alias}.types.{'vector' if len(shape) == 1 else 'matrix'}"

@@ -34,7 +34,7 @@ class Insertion:
         return self.after + 1
 
     def apply(self, text: str) -> str:
-        """Return the text with the lines inserted."""
+        """Return the text of a file after the insertion of the lines."""
         lines = text.splitlines(keepends=True)
         new = [f"{line}\n" for line in self.lines]
         return "".join([*lines[: self.after], *new, *lines[self.after :]])
@@ -71,7 +71,7 @@ def row_of_table(text: str, table: str, like: str, key: str, row: str) -> Insert
 
 
 def _items(node: ast.stmt, table: str) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the keys and values of `table.update({...})`."""
+    """Yield the keys and values that a statement `table.update({...})` of a module adds to a table."""
     if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _is_update(node.value.func, table)):
         return
     for argument in node.value.args:
@@ -82,7 +82,7 @@ def _items(node: ast.stmt, table: str) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _is_update(function: ast.expr, table: str) -> bool:
-    """Return True for the expression `table.update`."""
+    """Return True if an expression is `table.update`, the method that adds entries to this table."""
     return ast.unparse(function) == f"{table}.update"
 
 

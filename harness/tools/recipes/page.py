@@ -70,7 +70,7 @@ def text() -> str:
 
 
 def _tables(kind: str) -> Iterator[str]:
-    """Yield the Markdown lines about tables: first those that need an entry, then those that may have one."""
+    """Yield Markdown tables of the compiler's tables: those that need an entry for a new `kind`, then optional ones."""
     tables = of_kind(kind)
     yield from _rows("table", "a row says", "keys", (t for t in tables if not t.optional), _keys)
     yield f"A row may be missing in these; what holds then stands beside it. The {kind} is right without them.\n"

@@ -62,7 +62,7 @@ class Plan:
 
 
 def plan(name: str, arity: int | None = None, like: str = "") -> Plan:
-    """Return the changes that a new operation needs.
+    """Return the changes of files that add an operation of this name, modeled on a similar operation.
 
     Args:
         name: name of the operation in IR text.
@@ -124,7 +124,7 @@ def _model(name: str, arity: int | None, like: str) -> OpInfo:
 
 
 def _reason(table: Table[Any, Any], model: OpInfo, name: str) -> str:
-    """Return why the new operation needs no entry in a table, as text; empty if it needs one."""
+    """Return the reason why a new operation needs no entry in a table, or an empty text if it needs one."""
     # A table of some operations alone takes them by what their names begin with.
     prefix = commonprefix(list(table.keys))
     if not name.startswith(prefix) or model.name not in table.keys:

@@ -63,7 +63,7 @@ class Step:
         return f"{self.path().format(name=name)}:{self.line()}"
 
     def link(self) -> str:
-        """Return path and name of the edit as Markdown, for the page."""
+        """Return a Markdown text with path and name of the code to edit, for docs/recipes.md."""
         return f"`{self.path().format(name='NAME')}{':' + self.name if self.name else ''}`"
 
 

@@ -76,7 +76,7 @@ def _number(dtype: Scalar, value: int) -> str:
 
 
 def _arrays(model: OpInfo, dtype: Scalar) -> str:
-    """Return the text that gives each operand array of a test case one element."""
+    """Return the arrays of a test case as .kir text, such as `a=[1.0], b=[2.0]`: one element for each operand."""
     given = (f"{array}=[{_number(dtype, 1 + k)}]" for k, array in enumerate(OPERANDS[: model.arity]))
     return ", ".join(given)
 
@@ -87,7 +87,7 @@ def _wrong(dtype: Scalar) -> str:
 
 
 def _adjoints(model: OpInfo, dtype: Scalar) -> list[str]:
-    """Return the lines of a test case with placeholder adjoints."""
+    """Return the comment lines of a .kir test case for adjoints, with NaN in place of each expected adjoint."""
     expected = ", ".join(f"{array}.grad=[nan]" for array in OPERANDS[: model.arity])
     return [
         f"// {UNWRITTEN} write the right adjoints in place of these, then add singular points.",

@@ -31,7 +31,7 @@ class ChainPair:
     def compare(
         self, on: RelationExecutor, forward: bool, there: RelationExecutor | None = None, bits: bool = False
     ) -> Iterator[JudgedComparison]:
-        """Yield the verdicts that compare the gradients of both chains, and their values if `forward`.
+        """Yield the verdicts on the equality of the gradients of both chains and, if `forward`, of their values.
 
         Args:
             on: The executor of the original chain.

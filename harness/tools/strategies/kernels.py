@@ -65,7 +65,7 @@ class Kernels(Patterns):
     # -- functions ------------------------------------------------------------------------------------------
 
     def _new_function(self) -> None:
-        """Add a function with early returns, perhaps out of loops, that reads tables and calls earlier functions."""
+        """Add a function with early returns, perhaps in loops, that reads inputs and calls earlier functions."""
         results = self.draw.choice((1, 1, 1, 2))
         kinds = self.draw.choice((("real",), ("real", "int"), ("real", "real")))
         shape: EntryShape = ()
@@ -219,7 +219,7 @@ class Kernels(Patterns):
         return m.For(tuple(indices), domain, tuple(body))
 
     def _close(self, body: list[Stmt]) -> None:
-        """Record which output arrays the given body writes, and forbid later writes of an array of extremes."""
+        """Record which output arrays `body` writes; forbid later writes of "e", which atomic min and max update."""
         found = fields_used(tuple(body)) & {a.name for a in self.arrays.values() if a.output}
         self.written |= found
         self.closed |= found & {"e"}

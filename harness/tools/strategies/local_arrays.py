@@ -332,7 +332,7 @@ class LocalArrays(Loops):
         return [start, loop, *self._uses(self._safe(total))]
 
     def _moved_along(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that shifts array elements by one place, and stores the running value in the first."""
+        """Return a loop that moves array elements to the next position, and stores the running value in the first."""
         name, last = self.fresh("j"), min(held.size - 1, INNER)
         index = m.Name(name)
         target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))

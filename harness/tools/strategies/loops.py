@@ -20,7 +20,7 @@ class Loops(VectorStatements):
     """Draw random serial loops: nests of `for` and `while` loops of all kinds."""
 
     def loop(self, depth: int) -> list[Stmt]:
-        """Return a nest of loops of this depth."""
+        """Return random nested `for` and `while` loops, `depth` levels deep."""
         kinds = (*("for",) * 10, *("while",) * 4, "endless", "endless", "box", "unrolled", "unrolled")
         kind = self.draw.choice(kinds)
         if kind in ("while", "endless"):
@@ -180,7 +180,7 @@ class Loops(VectorStatements):
         return self.draw.choice((m.Range(None, Number(0)), m.Range(Number(3), Number(1)))), 0
 
     def _box(self) -> Serial:
-        """Return a random loop domain of two axes or of all elements of a table, and its indices."""
+        """Return a random loop domain of two axes or of all elements of the input array `w`, and its indices."""
         if "w" in self.access.readable and self.draw.boolean():
             return m.Over("w"), {self.fresh("j"): IntInterval(i32, 0, self.table - 1)}
         with self.only_reading():

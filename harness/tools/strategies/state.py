@@ -175,7 +175,7 @@ class GeneratorState:
 
     @property
     def depth(self) -> int:
-        """Return a random number of levels for an expression."""
+        """Return the number of levels of operators that a drawn expression may have: 1 or 2."""
         return 2 if self.rich or self.draw.boolean(0.06) else 1
 
     def fresh(self, base: str) -> str:

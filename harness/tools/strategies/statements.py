@@ -189,7 +189,7 @@ class Statements(Vectors):
         return [m.Assign(targets, (m.Invoke(function.name, args),))]
 
     def check(self) -> list[Stmt]:
-        """Return an assertion that holds; in the wild profile, at times one that may fail."""
+        """Return an assertion that holds or, in programs of the wild profile, at times one that may fail."""
         if self.wild and self.draw.boolean(0.15):
             return [m.Assert(self.condition(), "a condition that may fail")]
         e, w = self.integer(1)
@@ -311,7 +311,7 @@ class Statements(Vectors):
         return m.Compare((">",), (made, self.literal()))
 
     def some(self, depth: int) -> tuple[Stmt, ...]:
-        """Return random statements for the body of a branch."""
+        """Return one or two random statements for the body of a branch, sometimes branches again."""
         with self.block():
             body: list[Stmt] = []
             for _ in range(self.draw.choice((1, 1, 2))):

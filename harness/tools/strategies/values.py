@@ -51,7 +51,7 @@ GENTLE_EDGES: tuple[float, ...] = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5)
 
 
 def edge(draw: Chooser, dtype: Scalar) -> Number:
-    """Return a random edge value of the type."""
+    """Return a random edge value of a scalar type, such as a zero, an extreme or NaN."""
     return draw.choice(EDGES[dtype.name])
 
 

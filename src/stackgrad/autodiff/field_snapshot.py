@@ -1,4 +1,4 @@
-"""Copy the contents of every field at one moment, so that numeric checks can start from it again."""
+"""Copy the contents of every field at one moment, so that numeric checks can restore these contents."""
 
 from __future__ import annotations
 

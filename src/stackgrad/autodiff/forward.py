@@ -252,7 +252,7 @@ class FwdMode:
         return found
 
     def _carries(self, array: Array) -> bool:
-        """Return True if an array has tangents in this mode."""
+        """Return True if an array gets tangents: a real one with a gradient or tangent, or a loss or parameter."""
         return array.dtype.is_real and (array.needs_grad or array.needs_dual or array in self._roots)
 
     def tangents(self, array: Array) -> list[np.ndarray]:
@@ -263,7 +263,7 @@ class FwdMode:
         return self._memory(array) if array in self._duals or self._carries(array) else []
 
     def _of_gradient(self, array: Array) -> list[np.ndarray]:
-        """Return the tangents of an adjoint array that a launch uses; a later write by the host ends them."""
+        """Return the tangents of an adjoint array that a launch uses; they end when the host writes the array later."""
         self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.shape)
         return self._memory(array)
 
@@ -358,7 +358,7 @@ class FwdMode:
 
 
 def lend_dual(array: Array) -> None:
-    """Allocate a tangent array that forward mode removes later; the array's `needs_dual` stays the same."""
+    """Allocate a tangent array for forward mode, which later removes it; `needs_dual` of the array stays the same."""
     dual = array.companion("dual")
     dual._companion = None
     dual.allocate(array.shape)

@@ -11,7 +11,7 @@ from ..runtime.usage_errors import FieldError, TapeError
 
 
 def tensor_shape(tensor: Any) -> tuple[int, ...]:
-    """Return the shape of the contents as a NumPy array, with the axes of elements last."""
+    """Return the shape of a field's contents as a NumPy array: the field's axes, then those of its elements."""
     return tuple(tensor.shape) + tuple(getattr(tensor, "element_shape", ()))
 
 

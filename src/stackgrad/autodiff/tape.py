@@ -235,7 +235,7 @@ class Tape(TapeReplay):
         self._had_inner = True
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """Return the binding to launch in place of this one, to record the order of its atomics; None for this one."""
+        """Return the binding to launch in place of this one, to record the order of atomics; None to keep this one."""
         if not self._counts:
             return None
         self._log.keep_own(binding)

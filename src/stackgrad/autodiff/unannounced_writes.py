@@ -1,4 +1,4 @@
-"""Detect writes that outside code makes to exported arrays, by comparing their memory with copies.
+"""Detect writes by other code to arrays whose memory was exported, by comparing the memory with copies.
 
 Code that holds a view of an array can write the array without telling the runtime. The content written so is constant,
 like what the host writes in sight: adjoints and tangents of the earlier contents end. So a tape, and forward

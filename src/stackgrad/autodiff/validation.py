@@ -1,4 +1,4 @@
-"""Implement `Tape(..., validation=True)`: detect changes of memory that gradients read without notice to the tape.
+"""Implement `Tape(..., validation=True)`: detect writes, unknown to the tape, to memory that gradients read.
 
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
@@ -165,7 +165,7 @@ class Validation:
                 found.content[...] = found.memory
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Record that the host is about to write to a place of an array; None means that the place is unknown yet."""
+        """Record that the host is about to write to an index of an array; None means an index not known yet."""
         found = self._expected.get(array)
         if found is not None:
             if not found.pending:

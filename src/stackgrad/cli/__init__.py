@@ -116,7 +116,7 @@ def check_folder(path: Path, option: str) -> None:
 
 
 def version() -> str:
-    """Return the version of the installed package."""
+    """Return the version of the stackgrad package."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 

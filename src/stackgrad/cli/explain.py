@@ -99,7 +99,7 @@ def describe(subject: ExplainedKernel, lowering: str = "lean") -> Iterator[str]:
 
 
 def _lowered(subject: ExplainedKernel, lowering: str) -> tuple[Lowering, bool]:
-    """Return the gradient called by hand, else the one for tapes, and True if the gradient is that for tapes."""
+    """Return the lowering of the gradient by hand, or else that for tapes; also True if the result is for tapes."""
     taken = subject.launch is not None and any(name.endswith(".before") for name in subject.launch.before)
     if not taken:
         try:

@@ -102,7 +102,7 @@ def _ending(path: Path, text: str) -> str | None:
 
 
 def _main(names: Mapping[str, Any]) -> Any:
-    """Return the function `main` of a program that defines CHECK. Raise TypeError if it has none."""
+    """Return the function `main` of a program that assigns CHECK. Raise TypeError if it has no such function."""
     if not isinstance(names[CHECK], dict) or not callable(names.get("main")):
         raise TypeError("a program with CHECK defines it as a dict of arguments of its function main")
     return names["main"]
@@ -145,5 +145,5 @@ def describe(error: BaseException, path: Path) -> str:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return the last line of an exception."""
+    """Return the class and message of an exception, as the last lines of its traceback show them."""
     return "".join(traceback.format_exception_only(error)).strip()

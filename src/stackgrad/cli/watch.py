@@ -73,7 +73,7 @@ class CountingCapture(Capture):
         return count <= self.limit or self.limit > 1 and count & (count - 1) == 0
 
     def _keep(self, key: tuple[Program, Kind]) -> None:
-        """Move the newest recorded launch to its kernel's list, where it replaces the last item of a full list."""
+        """Move the newest recorded launch to the list of its kernel; in a full list it replaces the last item."""
         kept = self._kept.setdefault(key, [])
         del kept[self.limit - 1 :]
         kept.append(self.launches.pop())

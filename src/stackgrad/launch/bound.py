@@ -86,7 +86,7 @@ def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[A
 
 
 def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of arrays by name."""
+    """Return the shape of each array, by the name of the array."""
     return {name: array.shape for name, array in memory.items()}
 
 

@@ -121,7 +121,7 @@ class CallCache:
         return arrange_arguments(self.names, self.defaults, args, keywords, self.error, self._count)
 
     def objects(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return those arguments whose identity selects a cached call: all but numbers; views count as their arrays."""
+        """Return the arguments whose identity selects a cached call: all but numbers, with arrays in place of views."""
         objects = [args[k] for k in self._objects]
         for at, k in self._views:  # Offset and size of a view are numbers of the call.
             objects[at] = getattr(args[k], "arr", None)
@@ -269,7 +269,7 @@ class CallCache:
             self.drop(entry)
 
     def _depend(self, entry: Entry, owner: Any) -> None:
-        """Remove the entry when an object dies; keep the object alive if it allows no weak reference."""
+        """Let the death of an object remove an entry; keep the object alive if it allows no weak reference."""
         known = self._owners.get(id(owner))
         if known is None:
             number, this = id(owner), weakref.ref(self)

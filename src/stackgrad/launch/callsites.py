@@ -77,7 +77,7 @@ class CallSite:
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that matches no handle without guards: use one whose guards hold, else go through Python."""
+        """Launch a call that matches no handle free of guards, by a handle whose guards hold or else through Python."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
@@ -181,7 +181,7 @@ class CallSite:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
     def _chain(self, situation: NativeCall) -> NativeLaunches:
-        """Return the chain that a new ready launch belongs to: that of launches with guards, or that without."""
+        """Return the chain of handles that a new ready launch joins: one chain is for launches with guards."""
         if not situation.guards:
             return self.free
         if self.guarded is None:
@@ -191,7 +191,7 @@ class CallSite:
         return self.guarded
 
     def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, NativeCall] | None:
-        """Return the cache entry and a description of the call for the trampoline, or None if it cannot repeat it."""
+        """Return the cache entry and a description of a call for the trampoline; None if it cannot be repeated."""
         from .native_calls import situation_of
 
         cache = self._kernel.cache()

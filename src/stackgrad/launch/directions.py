@@ -1,4 +1,4 @@
-"""Represent one direction of a program, forward or gradient, with the arrays it uses, and bound gradients."""
+"""Represent one direction of a program, forward or gradient, and the gradient of a binding with its arrays."""
 
 from __future__ import annotations
 
@@ -174,5 +174,5 @@ def is_checked() -> bool:
 
 
 def is_by_hand(reverse: Launcher) -> bool:
-    """Return True if `k.grad`, called by hand, may be refused for contents with which a tape can still work."""
+    """Return True if marking also finds elements that are overwritten later, which only gradients by hand need."""
     return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

@@ -33,7 +33,7 @@ class _Candidate:
 
 @dataclass
 class _TimingTrial:
-    """Collect run times of all implementations for one kind of arguments, as given by a hash of the user.
+    """Collect run times of all implementations, for arguments with one value of the user's hash function.
 
     Attributes:
         started: Time in seconds (`time.monotonic`) at which the trial began or was decided.

@@ -114,7 +114,7 @@ class ArrayMatcher:
         call.key.append((dtype.name, len(shape), grad, element, self._fixed(value), offset, is_wide_leaf(leaf)))
 
     def _fixed(self, value: Any) -> Any:
-        """Return the shape of a field if kernels are specialized for it, else None."""
+        """Return the shape of a field if kernels are specialized for the shapes of fields, else None."""
         return value.shape if self.fields_fixed and not isinstance(value, ForeignArray) and _is_field(value) else None
 
     def _gradient(self, value: Any) -> bool:

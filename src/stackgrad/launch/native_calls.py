@@ -42,7 +42,7 @@ MOST = 64
 
 
 class _LeafPlace:
-    """Represent where a call has an array: at an argument, or nowhere because the array is always the same.
+    """Represent where machine code finds an array of a call: in an argument, or fixed because it never changes.
 
     Attributes:
         leaf: The array.
@@ -192,7 +192,7 @@ class _LaunchArrays:
         self.seen: set[tuple[int, bool]] = set()
 
     def held(self) -> Iterator[LaunchArray]:
-        """Yield the description of each array of the launch.
+        """Yield the description of each array of the launch; raise _NotNative if machine code cannot find one.
 
         Raises:
             _Unfit: An array cannot be found by machine code, or there are too many.
@@ -224,7 +224,7 @@ class _LaunchArrays:
                     yield self._held("", place, is_grad)
 
     def _held(self, name: str, place: _LeafPlace, is_grad: bool) -> LaunchArray:
-        """Return the description of one array, or of its adjoint; `name` is empty if the kernel does not use it."""
+        """Return the description of an array or of its adjoint; if the kernel does not use it, `name` is empty."""
         self.seen.add((identity_of(place.leaf), is_grad))
         flags = h.WRITTEN * (name in self.written) | h.SHAPED * (name in self.shaped)
         flags |= h.VERSIONED * (name in self.versioned)
@@ -281,7 +281,7 @@ _OFFSETS: dict[type, int] = {}
 
 
 def _offset_of(leaf: Array) -> int:
-    """Return the offset in bytes, within an array object, of the pointer to its `words`."""
+    """Return the byte offset, in an array object, of the pointer to the words that describe its memory."""
     kind = type(leaf)
     if kind not in _OFFSETS:
         places = range(16, kind.__basicsize__, 8)

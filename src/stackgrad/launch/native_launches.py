@@ -108,7 +108,7 @@ class Handle:
 
 
 class _Asked(NamedTuple):
-    """Hold guards that Python checks together before a call, and to which cache entries they belong."""
+    """Hold guards that Python checks together before a call, and the cache entries to which the guards belong."""
 
     guards: tuple[Guard, ...]
     entries: dict[Entry, dict[Guard, None]]
@@ -202,7 +202,7 @@ class NativeLaunches:
     # -- handles --------------------------------------------------------------------------------------------
 
     def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Make a ready launch for calls like this one. Return True if an earlier one has been used.
+        """Make a ready launch for calls like this one. Return True if an earlier handle was used, None without one.
 
         Args:
             entry: The entry of the call.
@@ -224,7 +224,7 @@ class NativeLaunches:
             self._lock.release()
 
     def _stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Make a handle for a described call, or renew its present handle; the caller holds the lock."""
+        """Make or renew the handle of a described call. Return True if its old handle was used, None without one."""
         found, was_worth = entry.handles.get(situation.key), None
         if found is not None and found.native is self:
             was_worth = found.standing.launched > 0
@@ -292,7 +292,7 @@ class NativeLaunches:
             _LINGERING.append(standing)
 
     def _link(self) -> None:
-        """Link the handles in machine-readable memory, the newest first, and collect their guards."""
+        """Link the handles, newest first, in memory that the trampoline reads, and collect their guards."""
         assert self._root is not None
         following = 0
         for one in self._handles.values():

@@ -59,7 +59,7 @@ def ordering_of(program: Program, serial: bool) -> OrderedLaunch | None:
 
 
 def _order(program: Program, serial: bool) -> OrderedLaunch | None:
-    """Make the variant of a program with ordered updates, or return None if the program needs none or has none."""
+    """Make the variant of a program with ordered updates; None if its gradient needs no order or cannot be ordered."""
     try:
         program.taped()
         return None

@@ -33,7 +33,7 @@ Launch = Callable[[Any], Any]
 
 
 class Prepared:
-    """Represent a prepared launch: a launcher with the arrays of one call, which can run for any scalar arguments.
+    """Represent a prepared launch: a launcher with the arrays of one call, to be launched with any scalar arguments.
 
     Attributes:
         launcher: The launcher of the direction.

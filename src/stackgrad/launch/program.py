@@ -253,7 +253,7 @@ class Program:
         return draws
 
     def draws_reverse(self, arguments: tuple[object, ...]) -> Draws:
-        """Return the random key of the last forward launch with these arguments, which the gradient uses again."""
+        """Return the random key of the last forward launch with these arguments, whose draws the gradient repeats."""
         draws = self._draws.get(arguments)
         if draws is None:
             reason = f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before"

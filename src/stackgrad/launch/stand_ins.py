@@ -33,7 +33,7 @@ class StandInMaker:
         self.made: dict[int, Any] = {}
 
     def array(self, dtype: Scalar, shape: tuple[int, ...], needs_grad: bool) -> Any:
-        """Return the stand-in of the next array of the call.
+        """Return the stand-in of the next array of the call: each call of this method takes one array.
 
         Args:
             dtype: The element type of the leaf.

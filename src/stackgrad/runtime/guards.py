@@ -125,7 +125,7 @@ class EvaluationGuard:
             return False
 
     def evaluated(self) -> Any:
-        """Return the present value of the expression."""
+        """Evaluate the guarded expression again, and return its value."""
         namespace = {name: held() for name, held in self._bound.items()}
         for outer in self._outer:
             found = outer.now()
@@ -142,7 +142,7 @@ Guard = NameGuard | PartGuard | EvaluationGuard
 
 
 def _held(value: Any) -> Callable[[], Any]:
-    """Return a function that returns the value; it returns None if the value has died, unless it is kept alive."""
+    """Return a function that returns the value, or None after the value has died; some values it keeps alive."""
     if isinstance(value, (*NUMBERS, np.ndarray)) or type(value).__module__.startswith(_PACKAGE):
         return lambda: value
     if type(value) in (list, tuple):
@@ -179,7 +179,7 @@ def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
 
 
 def _kept(owner: Any) -> Callable[[], Any]:
-    """Return a function that returns the object and so keeps it alive."""
+    """Return a function that returns the object; the function keeps the object alive."""
     return lambda: owner
 
 

@@ -225,7 +225,7 @@ class ThreadStates:
             return True
 
     def _forget_others(self) -> None:
-        """Forget, in a forked child, the arrays that threads were setting to 0 which do not exist in the child."""
+        """In a forked child, forget the arrays whose derivatives other threads of the parent were setting to 0."""
         self._clearing.clear()
 
     @contextmanager

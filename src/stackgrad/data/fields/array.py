@@ -166,7 +166,7 @@ class Array(Exchange):
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """Return the scalar arrays that hold the content."""
+        """Return the scalar arrays that hold the contents: this array alone."""
         return (self,)
 
     def _join(self, primal: Array, shape: tuple[int, ...]) -> None:
@@ -299,7 +299,7 @@ class Array(Exchange):
     # -- whole content --------------------------------------------------------------------------------------
 
     def from_numpy(self, array: Any) -> None:
-        """Overwrite the content with an array of the field's shape. Raise FieldError if it does not fit.
+        """Overwrite the contents with an array of the field's shape. Raise FieldError if it does not fit.
 
         Its dtype is cast if no fraction and no range is lost: reals to reals, integers to reals and wider integers.
         """

@@ -42,7 +42,7 @@ def copy_if_watched(target: Array, source: Array, axes: AxisMap) -> bool:
 
 
 def matched_axes(target: Any, source: Any) -> AxisMap | None:
-    """Return the axis of the target for each axis of the source in memory, or None if the shapes differ.
+    """Return, for each axis of the source's memory, the axis of the target's memory; None if the shapes differ.
 
     A vector matches a matrix of one column.
     """
@@ -60,7 +60,7 @@ def matched_axes(target: Any, source: Any) -> AxisMap | None:
 
 
 def _in_memory(one: Any) -> list[int]:
-    """Return the positions in memory of a field's axes, followed by those of its elements' axes."""
+    """Return, for each axis of a field and then of its elements, the number of that axis in the memory array."""
     inner, outer = len(one.element_shape), len(one.shape)
     if one.element_first:
         return [*range(inner, inner + outer), *range(inner)]

@@ -70,7 +70,7 @@ class TiedEntries:
 
 
 def _entries(place: Any) -> list[tuple[Any, ...]]:
-    """Return a list of the single indices that an index means; it has several items if the index is a list."""
+    """Return an index as a list of index tuples: one for each item if the index is a list, else one."""
     parts = place if isinstance(place, tuple) else (place,)
     if len(parts) == 1 and isinstance(parts[0], (list, np.ndarray)):
         return [(int(k),) for k in parts[0]]
@@ -147,7 +147,7 @@ class StructElement(Struct):
 
     @classmethod
     def at(cls, field: StructField, place: tuple[int, ...]) -> StructElement:
-        """Return the element of a struct field at an index."""
+        """Return the element at an index of a struct field, as an object whose members read and write the field."""
         made: StructElement = object.__new__(cls)
         object.__setattr__(made, "type", field.type)
         object.__setattr__(made, "_field", field)

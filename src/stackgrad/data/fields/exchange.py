@@ -1,4 +1,4 @@
-"""Exchange fields and ndarrays with NumPy, torch, JAX and DLPack; content is copied unless asked otherwise.
+"""Exchange fields and ndarrays with NumPy, torch, JAX and DLPack; contents are copied unless asked otherwise.
 
 Invariant: memory that leaves without a copy is `exported` first, so that no cache trusts its content afterwards.
 """
@@ -136,11 +136,11 @@ class Exchange:
         self.from_numpy(array)
 
     def to_dlpack(self) -> Any:
-        """Return a DLPack capsule that shares the memory."""
+        """Return a DLPack capsule that shares the memory of the array."""
         return self.__dlpack__()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the contents for `numpy.asarray(x)`; it is a copy, unless `copy` is False."""
+        """Return the contents for `numpy.asarray(x)`, as a copy unless `copy` is False."""
         return self.to_numpy(dtype, copy=copy is not False)
 
     def __dlpack__(
@@ -155,7 +155,7 @@ class Exchange:
         return found.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return the DLPack device of host memory."""
+        """Return (device type, number) by which DLPack denotes host memory."""
         return _CPU, 0
 
 

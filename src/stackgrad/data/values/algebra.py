@@ -236,7 +236,7 @@ class Algebra:
         raise NotImplementedError
 
     def _write(self, place: Any, value: np.ndarray) -> None:
-        """Overwrite the entries at an index."""
+        """Overwrite the entries at an index; subclasses implement this method."""
         raise NotImplementedError
 
     def _like(self, data: np.ndarray) -> Matrix:

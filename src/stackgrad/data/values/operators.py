@@ -47,7 +47,7 @@ def untyped_numbers(data: np.ndarray) -> np.ndarray:
 
 
 def operand_pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
-    """Return both operands as arrays of matching shapes, and True if the result has an explicit type, or None.
+    """Return both operands as arrays, and True if the result has an explicit type; None if one is no operand.
 
     Args:
         a: The left operand.
