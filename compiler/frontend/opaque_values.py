@@ -29,11 +29,9 @@ class OpaqueValue:
 
     def refuse(self, *_: object) -> NoReturn:
         """Raise a problem that names the value, which is not known at compile time."""
-        raise type_problem(
-            f"`{ast.unparse(self._node)}` is not known at compile time",
-            "use constants and `sg.static(range(...))` loops",
-            self._node,
-        )
+        is_element = isinstance(self._node, ast.Subscript)
+        cure = "read it outside `static`" if is_element else "use constants and `sg.static(range(...))` loops"
+        raise type_problem(f"`{ast.unparse(self._node)}` is not known at compile time", cure, self._node)
 
     def __iter__(self) -> Iterator[OpaqueValue]:
         """Iterate over the entries of a vector or the rows of a matrix."""

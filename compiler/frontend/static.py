@@ -23,6 +23,7 @@ from .protocols import is_any_field
 from .reads import EvaluationRead, InputFinder, is_plain, materialize
 from .scope import FixedName
 from .snapshots import snapshot
+from .source import outer_name
 
 
 def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str = "static") -> ast.Call | None:
@@ -94,7 +95,6 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
             namespace[inner.id] = _object(t, inner)
             if t.scopes.find(inner.id) is None:
                 names.append(inner.id)
-    _refuse_elements(node, namespace)
     inputs = InputFinder(node, namespace).reads
     expression = ast.fix_missing_locations(ast.Expression(node))
     code = compile(expression, t.active.source.file, "eval")
@@ -146,11 +146,12 @@ class _KnownReplacer(ast.NodeTransformer):
         return self._evaluated(node) if node.attr in _KNOWN_ATTRIBUTES else self._opaque(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Replace an element of a value of the launch by a name for an opaque object."""
-        if isinstance(node.value, ast.Attribute) and node.value.attr in _KNOWN_ATTRIBUTES or not self._at_launch(node):
-            self.generic_visit(node)
-            return node
-        return self._opaque(node)
+        """Replace an element of a field or of a value of the launch by a name for an opaque object."""
+        known = isinstance(node.value, ast.Attribute) and node.value.attr in _KNOWN_ATTRIBUTES
+        if not known and self._at_launch(node):
+            return self._opaque(node)
+        self.generic_visit(node)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """Replace the `len` of a value of the launch by a name for its known length."""
@@ -170,8 +171,10 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Return True if the expression is a name, or a part of one, of a constant vector or a value of the launch."""
+        """Return True if the expression is a constant vector, a value of the launch, an element, or a part of these."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if isinstance(node, ast.Subscript) and is_any_field(_object_quietly(self._t, node.value)):
+                return True
             node = node.value
         if not isinstance(node, ast.Name):
             return False
@@ -230,14 +233,13 @@ def opaque(t: Tracer, operand: Operand, node: ast.expr) -> Any:
     return parts if isinstance(operand, Pack) else OpaqueValue(operand, node, parts)
 
 
-def _named(node: ast.expr, namespace: dict[str, Any]) -> Any:
-    """Return the object that a name, or an attribute of one, means, or None for any other expression."""
+def _object_quietly(t: Tracer, node: ast.expr) -> Any:
+    """Return the object that `a.b.c` means at this place, without a record that it was read, or None."""
     if isinstance(node, ast.Attribute):
-        return getattr(_named(node.value, namespace), node.attr, None)
-    return namespace.get(node.id) if isinstance(node, ast.Name) else None
-
-
-def _refuse_elements(node: ast.expr, namespace: dict[str, Any]) -> None:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Subscript) and is_any_field(_named(inner.value, namespace)):
-            raise type_problem("an element of a field is not known at compile time", "read it outside `static`", inner)
+        return getattr(_object_quietly(t, node.value), node.attr, None)
+    if not isinstance(node, ast.Name):
+        return None
+    binding = t.scopes.find(node.id)
+    if binding is None:
+        return outer_name(t.active.function, node.id)
+    return known_object(binding.operand) if isinstance(binding, FixedName) else None

@@ -253,7 +253,7 @@ def static_of_a_local():
         x[i] = 1.0
 
 
-@mistake(KernelTypeError, "an element of a field is not known at compile time", "n[0]")
+@mistake(KernelTypeError, "`n[0]` is not known at compile time", "n[0]", "static")
 def static_of_an_element():
     if sg.static(n[0] > 1):  # here
         x[0] = 1.0

@@ -169,7 +169,9 @@ class ArrayMatcher:
         wanted, found = self.kind.element_ndim, len(element.shape) if element is not None else 0
         if wanted is not None and found != wanted:
             what = f"elements have {_axes(found)}" if found else "elements are numbers"
-            raise ArgumentMismatch(f"{what}, {_axes(wanted)} are asked for", "give an array of such elements")
+            raise ArgumentMismatch(
+                f"{what}, elements of {_axes(wanted)} are asked for", "give an array of such elements"
+            )
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return the placeholder with which the next array of the call is traced."""
