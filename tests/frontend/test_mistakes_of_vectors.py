@@ -329,7 +329,7 @@ def large_array_in_a_local():
     a = BIG  # here
 
 
-@mistake(KernelTypeError, "`w[0]` is not known at compile time", "w[0]", "static")
+@mistake(KernelTypeError, "`w[0].x` is not known at compile time", "w[0].x", "constants")
 def static_of_a_vector_in_a_field():
     if sg.static(w[0].x > 0):  # here
         x[0] = 1.0
