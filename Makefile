@@ -28,14 +28,15 @@ BENCH_ARGS ?= --quick
 help:
 	@sed -n '/^#   /s/^#   //p' Makefile
 
-# The suite runs even if a linter complains, so that one run shows everything; either fails the target. A test that
-# hangs fails after ten minutes, with what each thread was doing. Tests that stand together run in one process, which
-# makes what they share once; a process that is done takes some from another. Of bytecode: hundreds of processes import
-# the package, and would compile it again each time.
+# Linters and suite run at the same time, and each runs even if the other complains, so that one run shows everything;
+# either fails the target. A test that hangs fails after ten minutes, with what each thread was doing. Tests that stand
+# together run in one process, which makes what they share once; a process that is done takes some from another. Of
+# bytecode: hundreds of processes import the package, and would compile it again each time.
 test: $(DEV)
-	@status=0; \
-	BIN=$(BIN) ci/check.sh || status=1; \
+	@status=0; said=$$(mktemp); \
+	BIN=$(BIN) ci/check.sh >$$said 2>&1 & linters=$$!; \
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --dist worksteal --timeout 600 --timeout-method thread || status=1; \
+	wait $$linters || status=1; cat $$said; rm -f $$said; \
 	exit $$status
 
 lint: $(DEV)

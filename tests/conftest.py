@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", default="", metavar="K/N", help="run every N-th test from number K on")
     text = "write the processor seconds of each test to this file, and show the most expensive folders and families"
     parser.addoption("--cost", default="", metavar="FILE", help=text)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[Any]:
+    """Keep the garbage collector from looking at modules and tests again and again: they live to the end of the run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

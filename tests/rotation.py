@@ -12,8 +12,12 @@ import os
 import time
 import zlib
 from collections import Counter
+from collections.abc import Iterable
+from typing import TypeVar
 
 import pytest
+
+T = TypeVar("T")
 
 PARTS = 4
 TURNS = PARTS * PARTS
@@ -59,6 +63,12 @@ def settle() -> None:
     """Fix the turn for this process and for the processes that it starts, so that midnight divides no run."""
     now = turn()
     os.environ[VARIABLE] = "all" if now is None else str(now)
+
+
+def share(rows: Iterable[T]) -> list[T]:
+    """Return the part of a long table that this run goes through, within one test; four days go through all of it."""
+    now = turn()
+    return list(rows) if now is None else list(rows)[now % PARTS :: PARTS]
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:

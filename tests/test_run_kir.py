@@ -16,6 +16,7 @@ from stackgrad.compiler.ir.ops import ATOMIC_OPS, OPS
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import f16, f32, f64, i8, u1
 from stackgrad.compiler.ir.walk import walk_kernel
+from table_rows import each_row
 
 HERE = Path(__file__).parent
 SQUARE = """
@@ -223,7 +224,7 @@ def test_restrictions(only: tuple[str, ...], names: tuple[str, ...], applies: bo
 # ---- coverage -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", OPS)
+@each_row("op", OPS)
 def test_every_operation_has_its_file(op: str) -> None:
     kinds = {d.kind for name, case in cases("ops") if name == op for d in case.checks}
     assert "run" in kinds, f"tests/ops/{op}.kir has no run line"

@@ -21,7 +21,8 @@ class MatrixType:
 
     Attributes:
         shape: extents of the vector or matrix.
-        dtype: type of the entries; it may be `float`, `int` or `bool` until `aggregate_type` resolves it.
+        dtype: type of the entries; it may be `float`, `int` or `bool` until `aggregate_type` resolves it. `ANY` stands
+            for the type of the value or array that is given, where the type is an annotation.
     """
 
     shape: tuple[int, ...]
@@ -33,7 +34,12 @@ class MatrixType:
         return self.shape[0] if len(self.shape) == 1 else self.shape[0] * self.shape[1]
 
     def __str__(self) -> str:
-        return f"{shape_text(self.shape)} of {getattr(self.dtype, 'name', self.dtype)}"
+        entries = "" if self.dtype is ANY else f" of {getattr(self.dtype, 'name', self.dtype)}"
+        return shape_text(self.shape) + entries
+
+
+ANY: Scalar = None  # type: ignore[assignment]  # one value apart from the scalar types, which all code compares by name
+"""Type of the entries of `sg.types.vector(3)`: whatever the value or array holds that is given."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +73,13 @@ class NdarrayType:
         dtype: type of an element.
         ndim: number of axes.
         needs_grad: True if the array must have a gradient.
+        element_ndim: number of axes of an element: 1 for vectors, 2 for matrices; the array decides their extents.
     """
 
     dtype: Scalar | MatrixType | None = None
     ndim: int | None = None
     needs_grad: bool | None = None
+    element_ndim: int | None = None
 
 
 @dataclass(frozen=True)
@@ -158,19 +166,23 @@ TYPE_ATTRIBUTE = "stackgrad_type"
 """This attribute of public type objects (`sg.types.vector(...)`, a `@sg.dataclass`) holds the type that they mean."""
 
 
-def aggregate_type(value: Any, options: FrontendOptions) -> MatrixType | StructType | None:
-    """Return the type if an object is, or is an instance of, a vector, matrix or struct type, else None.
+def aggregate_type(value: Any, options: FrontendOptions, is_open: bool = False) -> MatrixType | StructType | None:
+    """Return the vector, matrix or struct type that an object is or carries, or None if it is none.
 
     Args:
         value: the object.
         options: types that `float` and `int` stand for in element types.
+        is_open: True if the entries of a vector or matrix may be of `ANY` type; else they are of the default real type.
 
     Raises:
         TypeError: an element type means no type.
     """
     found = value if isinstance(value, (MatrixType, StructType)) else getattr(value, TYPE_ATTRIBUTE, None)
     if isinstance(found, MatrixType):
-        return MatrixType(found.shape, _scalar(found.dtype, options))
+        dtype = (
+            ANY if is_open and found.dtype is ANY else _scalar(float if found.dtype is ANY else found.dtype, options)
+        )
+        return MatrixType(found.shape, dtype)
     if isinstance(found, StructType):
         members = tuple((name, element_type(member, options)) for name, member in found.members)
         return StructType(found.name, members, found.methods)
@@ -186,9 +198,9 @@ def element_type(value: Any, options: FrontendOptions) -> ElementType:
     return aggregate_type(value, options) or _scalar(value, options)
 
 
-def find_type(value: Any, options: FrontendOptions) -> ElementType | None:
-    """Return the type that an object denotes, as `element_type` does, or None if it denotes no type."""
-    return aggregate_type(value, options) or as_dtype(value, options)
+def find_type(value: Any, options: FrontendOptions, is_open: bool = False) -> ElementType | None:
+    """Return the type that an object means, as `element_type` does, or None if it means no type."""
+    return aggregate_type(value, options, is_open) or as_dtype(value, options)
 
 
 def _scalar(value: Any, options: FrontendOptions) -> Scalar:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import builtins
 import math
+import sys
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
 
 from ..errors import short_repr
@@ -27,7 +29,7 @@ from .inline import inline
 from .memory import kind_at
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number_of, static_operand
 from .places import ElementPlace, load, place, store, update
-from .reads import length_read
+from .reads import is_settled, length_read
 from .refused_names import RefusedName
 from .static import evaluate_static, python_value
 from .text import lower_print
@@ -95,12 +97,29 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
         raise syntax_problem(f"the kernel `{name}` is called from a kernel", "make it a function with `@sg.func`")
     if getattr(target.value, "__module__", None) == "math":
         return _folded(t, target.value, name, node)
+    plain, receiver = _plain_function(target.value)
+    if plain is not None:
+        return inline(t, Func(plain), node, receiver)
     if callable(target.value):
         raise syntax_problem(
             f"`{name}` is not a function that kernels can call",
-            "decorate it with `@sg.func`, or evaluate it with `sg.static(...)`",
+            "write a function with `def`, or evaluate the call with `sg.static(...)`",
         )
     raise syntax_problem(f"{describe(target)} cannot be called", "call a function")
+
+
+def _plain_function(called: Any) -> tuple[FunctionType | None, Static | None]:
+    """Return the function of the program that an object is, without `@sg.func`, and the object before its dot.
+
+    Both are None for functions of Python's own modules, which are not written in the kernel language.
+    """
+    function, receiver = called, None
+    if isinstance(called, MethodType):
+        function, receiver = called.__func__, Static(called.__self__)
+    if not isinstance(function, FunctionType) or is_settled(function):
+        return None, None
+    is_python = (function.__module__ or "").partition(".")[0] in sys.stdlib_module_names - {"__main__"}
+    return (None, None) if is_python else (function, receiver)
 
 
 def _folded(t: Tracer, function: Callable[..., Any], name: str, node: ast.Call) -> Operand:

@@ -42,7 +42,7 @@ def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
     """Return the operands that a generator of a comprehension iterates over; their number is known at compile time."""
     call = static_call(t, node)
     if call is not None:
-        values = evaluate_static(t, call).value
+        values = evaluate_static(t, call, is_sequence=True).value
         check_items(values)
         return [static_operand(value) for value in values]
     if isinstance(node, ast.Call):

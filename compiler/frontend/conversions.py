@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.types import Scalar
 from . import type_inference
-from .aggregates import LocalType, MatrixType, PackType, StructType, aggregate_type
+from .aggregates import ANY, LocalType, MatrixType, PackType, StructType, aggregate_type
 from .context import Tracer, require_value
 from .diagnostics import ProblemError, type_problem
 from .operands import MatrixValue, Operand, Pack, Static, StructValue, describe, number_of, shape_text, static_operand
@@ -196,14 +196,15 @@ def _conform_matrix(t: Tracer, operand: Operand, kind: MatrixType, where: str) -
             raise type_problem(
                 f"{where} holds {shape_text(kind.shape)}, not {describe(operand)}", "give as many numbers"
             )
-        value = t.stored(operand, kind.dtype, where)
+        value = t.stored(operand, t.type_of(operand) if kind.dtype is ANY else kind.dtype, where)
         return MatrixValue(kind.shape, (value,) * kind.size)
     if matrix.shape != kind.shape:
         raise type_problem(
             f"{where} holds {shape_text(kind.shape)}, not {shape_text(matrix.shape)}",
             _shape_cure(kind.shape, matrix.shape),
         )
-    return MatrixValue(kind.shape, tuple(t.stored(item, kind.dtype, where) for item in matrix.items))
+    dtype = entry_type(t, matrix) if kind.dtype is ANY else kind.dtype
+    return MatrixValue(kind.shape, tuple(t.stored(item, dtype, where) for item in matrix.items))
 
 
 def _shape_cure(want: tuple[int, ...], have: tuple[int, ...]) -> str:

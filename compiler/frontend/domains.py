@@ -16,7 +16,7 @@ from .arguments import positional
 from .context import Tracer
 from .diagnostics import syntax_problem, type_problem
 from .functions import NDRange, function_name
-from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, integer_of
+from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, integer_of, known_object
 from .protocols import AnyField, is_any_field, offset_of
 
 
@@ -46,6 +46,8 @@ class LoopDomain:
         stride: step of a range that only the launch knows; `step` is 1 then.
         descending: True to visit the indices from last to first.
         grouped: True if one name stands for all indices.
+        order: number of the index that each axis of `bounds` gives, outermost axis first, or None for their order. An
+            empty order means that the one axis gives no index: the loop runs once, over a 0-d field.
     """
 
     bounds: Callable[[Tracer], list[AxisBounds]]
@@ -54,6 +56,7 @@ class LoopDomain:
     stride: Value | None = None
     descending: bool = False
     grouped: bool = False
+    order: tuple[int, ...] | None = None
 
 
 def target_names(node: ast.For) -> list[ast.Name]:
@@ -91,7 +94,11 @@ def domain_of(t: Tracer, node: ast.For) -> LoopDomain:
 def declared(node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> Iterator[tuple[ast.Name, Operand]]:
     """Yield each index name of a loop with its operand: one index, or the vector of all indices."""
     names = target_names(node)
-    if domain.grouped:
+    if domain.order is not None:
+        indices = [indices[domain.order.index(k)] for k in range(len(domain.order))]
+    if domain.grouped and not indices:
+        yield names[0], Pack(())
+    elif domain.grouped:
         yield names[0], MatrixValue((len(indices),), tuple(indices))
     else:
         yield from zip(names, indices)
@@ -134,7 +141,7 @@ def _recognize(t: Tracer, node: ast.expr) -> LoopDomain:
 def _grouped(t: Tracer, node: ast.Call) -> LoopDomain:
     if len(node.args) != 1 or node.keywords:
         raise syntax_problem("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
-    inner = _recognize(t, node.args[0])
+    inner = _single(t, node.args[0]) or _recognize(t, node.args[0])
     if inner.step != 1 or inner.stride is not None:
         raise type_problem(
             "`grouped` takes a field or an `ndrange`, not a range with a step",
@@ -142,6 +149,17 @@ def _grouped(t: Tracer, node: ast.Call) -> LoopDomain:
             node.args[0],
         )
     return replace(inner, grouped=True)
+
+
+def _single(t: Tracer, node: ast.expr) -> LoopDomain | None:
+    """Return the domain of one iteration if the expression is a 0-d field, whose only index is the empty one."""
+    if isinstance(node, ast.Call):
+        return None
+    operand = t.clean(node)
+    if not isinstance(operand, Static) or not is_any_field(operand.value) or operand.value.shape:
+        return None
+    axis = AxisBounds(Static(0), Static(1), node)
+    return LoopDomain(lambda t: [axis], 1, order=())
 
 
 def _range(t: Tracer, node: ast.Call) -> LoopDomain:
@@ -181,20 +199,40 @@ def _step(t: Tracer, node: ast.expr) -> int | Value:
 
 
 def _ndrange(t: Tracer, node: ast.Call) -> LoopDomain:
-    for keyword in node.keywords:
-        raise syntax_problem("`ndrange` takes no keywords", "give an extent or a pair for each axis", keyword.value)
+    rank = sum(_length(t, a.value) if isinstance(a, ast.Starred) else 1 for a in node.args)
+    order = _axis_order(t, node, rank)
 
     def bounds(t: Tracer) -> list[AxisBounds]:
         found: list[AxisBounds] = []
         for argument in node.args:
             operands = positional(t, [argument])
             found.extend(_axis(t, operand, argument) for operand in operands)
-        return found
+        return found if order is None else [found[k] for k in order]
 
-    rank = sum(_length(t, a.value) if isinstance(a, ast.Starred) else 1 for a in node.args)
     if rank == 0:
         raise syntax_problem("`ndrange` needs an axis", "give an extent or a pair for each axis")
-    return LoopDomain(bounds, rank)
+    return LoopDomain(bounds, rank, order=order)
+
+
+def _axis_order(t: Tracer, node: ast.Call, rank: int) -> tuple[int, ...] | None:
+    """Return the keyword `axes` of `ndrange`: the number of the axis of each nested loop, outermost first, or None."""
+    for keyword in node.keywords:
+        if keyword.arg != "axes":
+            raise syntax_problem(
+                f"`ndrange` has no keyword `{keyword.arg}`", "its only keyword is `axes`", keyword.value
+            )
+    if not node.keywords:
+        return None
+    given = node.keywords[0].value
+    found = known_object(t.clean(given))
+    order = tuple(integer_of(Static(k)) for k in found) if isinstance(found, (tuple, list)) else ()
+    if any(k is None for k in order) or sorted(order) != list(range(rank)):  # type: ignore[type-var]
+        raise type_problem(
+            f"`axes` of this `ndrange` is no order of {rank} axes",
+            f"write the numbers 0 to {rank - 1} once each",
+            given,
+        )
+    return order  # type: ignore[return-value]
 
 
 def _length(t: Tracer, node: ast.expr) -> int:

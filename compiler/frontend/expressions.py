@@ -182,7 +182,8 @@ def _scalar_binary(t: Tracer, row: type_inference.BinaryOperator, left: Operand,
 def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
     """Return the matrix product `left @ right`.
 
-    The shapes may be (n, m) and (m, k), (n, m) and (m,), (n,) and (n, m), or (n,) as a column and (1, m).
+    The shapes may be (n, m) and (m, k), (n, m) and (m,), (n,) and (n, m), (n,) as a column and (1, m), or (n,) and
+    (n,), of which the product is a number.
 
     Raises:
         ProblemError: the operands are no matrices, or their shapes do not fit.
@@ -192,7 +193,7 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
         other = describe(right if b is None else left)
         raise type_problem(f"`@` multiplies matrices and vectors, not {other}", "use `*` for numbers")
     if len(a.shape) == len(b.shape) == 1:
-        raise type_problem("`@` of two vectors has no matrix in it", "write `a.dot(b)` or `a.outer_product(b)`")
+        return _dot(t, a, b)
     if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
         # A vector before a matrix of one row is a column.
         a = MatrixValue((a.shape[0], 1), a.items)
@@ -210,6 +211,14 @@ def multiply(t: Tracer, left: Operand, right: Operand) -> Operand:
         for column in columns
     ]
     return unify_entries(t, a.shape[:-1] + b.shape[1:], made)
+
+
+def _dot(t: Tracer, a: MatrixValue, b: MatrixValue) -> Operand:
+    if a.shape != b.shape:
+        raise type_problem(
+            f"`@` is given {shape_text(a.shape)} and {shape_text(b.shape)}", "write `a.outer_product(b)` for a matrix"
+        )
+    return inner_product(t, a.items, b.items)
 
 
 def _columns(matrix: MatrixValue) -> list[tuple[Operand, ...]]:

@@ -24,6 +24,7 @@ from .context import Activation, ReturnSite, Tracer
 from .conversions import conform
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .functions import Func
+from .lambdas import lambda_source
 from .matrices import METHODS
 from .memory import PLACES, Place, declare, resolve
 from .operands import Operand, Pack, Poison, Static, describe, number_of, static_operand
@@ -54,7 +55,8 @@ def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand 
             "write a loop, with a field as stack if need be",
         )
     try:
-        source = read_source(target)
+        is_lambda = getattr(target, "__name__", "") == "<lambda>"
+        source = lambda_source(target.__code__) if is_lambda else read_source(target)
     except LocatedError as error:
         first = error.diagnostics[0]
         raise ProblemError(type(error), first.reason, first.cure) from error
@@ -186,8 +188,8 @@ def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Op
 
 
 def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
-    """Return the type that a parameter's annotation denotes, or None if it denotes no type of numbers."""
-    return type_inference.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options)
+    """Return the type that an annotation in a func means, or None."""
+    return type_inference.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options, is_open=True)
 
 
 def _bind_one(t: Tracer, scopes: Scopes, line: int, name: str, operand: Operand, assigned: bool) -> None:

@@ -303,7 +303,7 @@ def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
 
 
 def _static_items(t: Tracer, call: ast.Call) -> list[Any]:
-    values = evaluate_static(t, call).value
+    values = evaluate_static(t, call, is_sequence=True).value
     try:
         return static_items(values)
     except TypeError:

@@ -90,3 +90,8 @@ def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
     elif isinstance(value, (tuple, dict)):
         for name, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield from launch_values(item, f"{prefix}.{name}")
+
+
+def is_container(value: Any) -> bool:
+    """Return True if an object holds fields or arguments: of a `data_oriented` class, or a dataclass that is passed."""
+    return isinstance(value, MembersStandIn) or getattr(type(value), "is_stackgrad_data_oriented", False) is True

@@ -18,6 +18,7 @@ import numpy as np
 from ..ir.nodes import Value
 from ..ir.types import Scalar
 from .limits import ENTRIES, check_entries
+from .opaque_values import OpaqueValue
 from .protocols import AnyField, LaunchShape, ViewOperand, is_any_field
 
 if TYPE_CHECKING:
@@ -101,8 +102,11 @@ class Intrinsic:
 Operand = Value | Static | Pack | MatrixValue | StructValue | Poison
 
 
-def static_operand(value: Any, hint: str = "") -> Static:
-    """Return a captured object as an operand; NumPy scalars count as Python numbers."""
+def static_operand(value: Any, hint: str = "") -> Operand:
+    """Return an object as an operand; NumPy scalars count as Python numbers, and an opaque value as its own operand."""
+    if isinstance(value, OpaqueValue):
+        found: Operand = value.operand
+        return found
     # Kernels treat a NumPy scalar like the Python number with the same value.
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         value = value.item()

@@ -18,6 +18,7 @@ from .conversions import conform
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .expressions import binary
 from .functions import function_name
+from .members import is_container
 from .operands import Operand, Poison, Static, describe, number_of, static_operand
 from .places import assign, is_atomic, load, place, store, update
 from .returns import return_from_kernel
@@ -54,6 +55,11 @@ def _assign(t: Tracer, node: ast.Assign) -> None:
                 bind_static(t, target, operand)
         return
     operand = t.expr(node.value)
+    if isinstance(operand, Static) and is_container(operand.value) and isinstance(node.targets[0], ast.Name):
+        # Kernels only read an object that contains fields, so a second name for it is known at compile time too.
+        for target in node.targets:
+            bind_static(t, target, operand)
+        return
     for target in node.targets:
         if isinstance(operand, Poison) and isinstance(target, ast.Subscript):
             # The target is evaluated only to report the mistakes in it.
@@ -101,7 +107,7 @@ def _bind_name(t: Tracer, target: ast.Name, binding: FixedName) -> None:
 @STATEMENTS.row(ast.AnnAssign)
 def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
     declared = _declared(t, node.annotation)
-    kind = find_type(declared.value, t.options) if isinstance(declared, Static) else None
+    kind = find_type(declared.value, t.options, is_open=True) if isinstance(declared, Static) else None
     if kind is None:
         raise type_problem(
             f"`{ast.unparse(node.annotation)}` is not a type of a local",

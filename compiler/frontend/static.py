@@ -11,15 +11,19 @@ import re
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from .context import Tracer, require_value
-from .diagnostics import PoisonError, type_problem
+from .diagnostics import PoisonError, ProblemError, type_problem
 from .functions import LanguageFunction
-from .operands import UNKNOWN, MatrixValue, Poison, Static, known_object, static_operand
+from .opaque_values import OpaqueValue
+from .operands import UNKNOWN, MatrixValue, Operand, Pack, Poison, Static, known_object
 from .outer_names import outer_object
 from .protocols import is_any_field
 from .reads import EvaluationRead, InputFinder, is_plain, materialize
 from .scope import FixedName
 from .snapshots import snapshot
+from .source import outer_name
 
 
 def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str = "static") -> ast.Call | None:
@@ -45,14 +49,28 @@ def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str =
     return node if found else None
 
 
-def evaluate_static(t: Tracer, node: ast.Call) -> Static:
-    """Return the value of a `sg.static(...)` call; several arguments give a tuple."""
+def evaluate_static(t: Tracer, node: ast.Call, is_sequence: bool = False) -> Static:
+    """Return the value of a `sg.static(...)` call; several arguments give a tuple.
+
+    A part of the value that only the launch knows is an `OpaqueValue`.
+
+    Args:
+        t: the tracer.
+        node: the call.
+        is_sequence: True if only the items of the value are used, so that it may be a vector of the launch.
+
+    Raises:
+        Problem: the expression fails, or its value is known only to the launch.
+    """
     if node.keywords or not node.args:
         raise type_problem("`static` takes one or more values", "write `sg.static(value)`")
     values = [python_value(t, arg) for arg in node.args]
-    if len(values) > 1:
-        return static_operand(tuple(values), hint_of(node.args[0]))
-    return static_operand(values[0], hint_of(node.args[0]))
+    found = values[0] if len(values) == 1 else tuple(values)
+    if isinstance(found, np.generic) or isinstance(found, np.ndarray) and found.ndim == 0:
+        found = found.item()  # as in `static_operand`
+    if isinstance(found, OpaqueValue) and not is_sequence:
+        found.refuse()
+    return Static(found, hint_of(node.args[0]))
 
 
 def hint_of(node: ast.expr) -> str:
@@ -77,7 +95,6 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
             namespace[inner.id] = _object(t, inner)
             if t.scopes.find(inner.id) is None:
                 names.append(inner.id)
-    _refuse_elements(node, namespace)
     inputs = InputFinder(node, namespace).reads
     expression = ast.fix_missing_locations(ast.Expression(node))
     code = compile(expression, t.active.source.file, "eval")
@@ -93,6 +110,8 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
 def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any:
     try:
         return materialize(eval(code, dict(namespace)))
+    except ProblemError:
+        raise
     except Exception as error:
         raise type_problem(
             f"the static expression fails: {type(error).__name__}: {error}", "correct it", node
@@ -120,9 +139,17 @@ class _KnownReplacer(ast.NodeTransformer):
         self._namespace = namespace
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Replace an attribute of a run-time value, such as its shape or type, by a name for the known object."""
-        if node.attr in _KNOWN_ATTRIBUTES and self._at_launch(node.value):
-            return self._evaluated(node)
+        """Replace an attribute of a value of the launch by a name for its known object."""
+        if not self._at_launch(node.value):
+            self.generic_visit(node)
+            return node
+        return self._evaluated(node) if node.attr in _KNOWN_ATTRIBUTES else self._opaque(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """Replace an element of a field or of a value of the launch by a name for an opaque object."""
+        known = isinstance(node.value, ast.Attribute) and node.value.attr in _KNOWN_ATTRIBUTES
+        if not known and self._at_launch(node):
+            return self._opaque(node)
         self.generic_visit(node)
         return node
 
@@ -144,8 +171,10 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Return True if the expression is a vector or a value known at launch only, or a part of one."""
+        """Return True if the expression is a constant vector, a value of the launch, an element, or a part of these."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if isinstance(node, ast.Subscript) and is_any_field(_object_quietly(self._t, node.value)):
+                return True
             node = node.value
         if not isinstance(node, ast.Name):
             return False
@@ -160,6 +189,13 @@ class _KnownReplacer(ast.NodeTransformer):
             found = known_object(require_value(self._t.expr(node)))
         if found is UNKNOWN:
             return node
+        return self._named(node, found)
+
+    def _opaque(self, node: ast.expr) -> ast.expr:
+        """Return a name for a part of a value of the launch, which is loaded here."""
+        return self._named(node, opaque(self._t, self._t.clean(node), node))
+
+    def _named(self, node: ast.expr, found: Any) -> ast.expr:
         name = f"known {len(self._namespace)}"
         self._namespace[name] = found
         return ast.copy_location(ast.Name(name, ast.Load()), node)
@@ -178,19 +214,32 @@ def _object(t: Tracer, name: ast.Name) -> Any:
         found = known_object(binding.operand)
         if found is not UNKNOWN:
             return found
-    raise type_problem(
-        f"`{name.id}` is not known at compile time", "use constants and `sg.static(range(...))` loops", name
-    )
+    return opaque(t, t.clean(name), name)
 
 
-def _named(node: ast.expr, namespace: dict[str, Any]) -> Any:
-    """Return the object that a name or a dotted name denotes, or None for any other expression."""
+def opaque(t: Tracer, operand: Operand, node: ast.expr) -> Any:
+    """Return the Python object that stands for an operand in a static expression; only a tuple is itself.
+
+    Args:
+        t: the tracer.
+        operand: the operand.
+        node: the expression that means it, for messages.
+    """
+    found = known_object(operand)
+    if found is not UNKNOWN:
+        return found
+    items = t.items(operand)
+    parts = None if items is None else tuple(opaque(t, item, node) for item in items)
+    return parts if isinstance(operand, Pack) else OpaqueValue(operand, node, parts)
+
+
+def _object_quietly(t: Tracer, node: ast.expr) -> Any:
+    """Return the object that `a.b.c` means at this place, without a record that it was read, or None."""
     if isinstance(node, ast.Attribute):
-        return getattr(_named(node.value, namespace), node.attr, None)
-    return namespace.get(node.id) if isinstance(node, ast.Name) else None
-
-
-def _refuse_elements(node: ast.expr, namespace: dict[str, Any]) -> None:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Subscript) and is_any_field(_named(inner.value, namespace)):
-            raise type_problem("an element of a field is not known at compile time", "read it outside `static`", inner)
+        return getattr(_object_quietly(t, node.value), node.attr, None)
+    if not isinstance(node, ast.Name):
+        return None
+    binding = t.scopes.find(node.id)
+    if binding is None:
+        return outer_name(t.active.function, node.id)
+    return known_object(binding.operand) if isinstance(binding, FixedName) else None

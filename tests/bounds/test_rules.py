@@ -13,6 +13,7 @@ from stackgrad.compiler.ir.types import SCALARS, f16, f32, f64
 from stackgrad.harness.testing.bounds.roundoff import FORMATS, SLACK, plan_operation
 from stackgrad.harness.testing.bounds.rules import BOUNDS, ZERO
 from stackgrad.reference.scalar import NUMPY
+from table_rows import each_row
 
 SMOOTH = [name for name in OPS if BOUNDS[name].kind in ("rounded", "approximated", "kept") and name != "select"]
 STEPS = ("floor", "ceil", "round", "sgn", "floordiv")
@@ -51,9 +52,9 @@ def box_points(xs, es, dtype, rng):
         yield [np.where(i, r, x.astype(float)) for i, r, x in zip(inside, rounded, xs)]
 
 
-@pytest.mark.parametrize("dtype", [f16, f32, f64], ids=str)
-@pytest.mark.parametrize("precise", [True, False], ids=["precise", "contracting"])
-@pytest.mark.parametrize("op", SMOOTH)
+@each_row("dtype", [f16, f32, f64], ids=str)
+@each_row("precise", [True, False], ids=["precise", "contracting"])
+@each_row("op", SMOOTH)
 def test_bound_holds(op, precise, dtype):
     rng = np.random.default_rng(sum(map(ord, op)))
     with np.errstate(all="ignore"):
@@ -198,9 +199,9 @@ def test_every_row_types():
             assert np.isinf(plan.of(args, some, out)).all(), op
 
 
-@pytest.mark.parametrize("precise", [True, False], ids=["precise", "contracting"])
-@pytest.mark.parametrize("dtype", [f16, f32, f64], ids=str)
-@pytest.mark.parametrize("op", SMOOTH)
+@each_row("precise", [True, False], ids=["precise", "contracting"])
+@each_row("dtype", [f16, f32, f64], ids=str)
+@each_row("op", SMOOTH)
 def test_what_nothing_is_known_of_stays_so(op, dtype, precise):
     """An operand with infinite error beside exact ones, whose zero error is or is not the one told by identity: where
     the result depends on that operand its error is infinite, and it is never NaN.

@@ -9,6 +9,7 @@ from stackgrad.harness.testing.bounds import machine as machines
 from stackgrad.harness.testing.bounds import run_bounded
 from stackgrad.harness.testing.bounds.places import BOUNDED
 from stackgrad.reference.machine import Machine
+from table_rows import each_row
 
 HEAD = """kernel k(x: f32[1], y: f32[1], c: i32[1]) {
   bounds {
@@ -69,9 +70,9 @@ def bounds_of(body, lanes, precise):
     return found.errors["y"]
 
 
-@pytest.mark.parametrize("precise", [True, False])
-@pytest.mark.parametrize("into", INTO)
-@pytest.mark.parametrize("old", OLD)
+@each_row("precise", [True, False])
+@each_row("into", INTO)
+@each_row("old", OLD)
 def test_one_iteration_is_like_any_other(old, into, precise):
     body = f"{old}\n{into}"
     wide = bounds_of(body, [0, 1, 2], precise)

@@ -99,7 +99,7 @@ def test_parameters_are_those_of_the_prototype() -> None:
 def test_a_trial_is_repeated_after_so_many_calls() -> None:
     ran: list[int] = []
 
-    @perf_dispatch(get_geometry_hash=lambda: 0, warmup=0, active=1, repeat_after_count=3, repeat_after_seconds=0)
+    @perf_dispatch(get_geometry_hash=lambda: 0, first_warmup=0, active=1, repeat_after_count=3, repeat_after_seconds=0)
     def f(): ...
 
     @f.register

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import stackgrad as sg
 from stackgrad.compiler.frontend.refused_names import RefusedName, refusal_of
+from table_rows import each_row
 from test_refused import PROGRAMS  # filled by the modules that it imports
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def functions_of(file: str) -> frozenset[str]:
     return frozenset(n.name for n in tree.body if isinstance(n, ast.FunctionDef) and n.name.startswith("test_"))
 
 
-@pytest.mark.parametrize(("line", "cells"), ROWS, ids=[str(line) for line, _ in ROWS])
+@each_row(("line", "cells"), ROWS, ids=[str(line) for line, _ in ROWS])
 def test_row(line: int, cells: list[str]) -> None:
     assert len(cells) == 3, f"line {line} has {len(cells)} cells"
     _, status, evidence = cells
@@ -86,7 +87,7 @@ def test_every_name_of_the_simulator_has_a_row() -> None:
     assert [name for name in SIMULATOR if name not in named] == []
 
 
-@pytest.mark.parametrize("name", SIMULATOR)
+@each_row("name", SIMULATOR)
 def test_every_name_of_the_simulator_is_there(name: str) -> None:
     """A refused name is there too, as an object that refuses its use."""
     value: object = sg

@@ -28,6 +28,7 @@ import doc_pages  # noqa: E402
 import language_stub  # noqa: E402
 import public_names as names  # noqa: E402
 import reference_page  # noqa: E402
+from table_rows import each_row  # noqa: E402
 
 
 def shown(value: Any) -> str:
@@ -114,7 +115,7 @@ def test_equal_texts_belong_to_equal_objects() -> None:
     assert [text for text, objects in by_text.items() if len(objects) > 1] == []
 
 
-@pytest.mark.parametrize("name", sorted(MANUAL))
+@each_row("name", sorted(MANUAL))
 def test_texts_begin_with_a_sentence(name: str) -> None:
     first = MANUAL[name].text.partition("\n\n")[0]
     assert re.match(r"[A-Z]", first) and first.endswith((".", ":")), first
@@ -160,7 +161,7 @@ def test_signatures() -> None:
     assert list(inspect.signature(kind).parameters) == ["name", "python"] and "language" in (kind.__doc__ or "")
 
 
-@pytest.mark.parametrize("name", sorted(name for name, python in FUNCTIONS.items() if python is not None))
+@each_row("name", sorted(name for name, python in FUNCTIONS.items() if python is not None))
 def test_signatures_fit_the_functions(name: str) -> None:
     """Each call that a signature allows, the function takes outside kernels, as far as numbers of arguments go."""
     python = FUNCTIONS[name]
@@ -227,7 +228,7 @@ def test_modules_list_what_they_define(module: str) -> None:
     assert own - private - set(found.__all__) <= {"DEFAULT_BUDGET", "Kind", "NdarrayMaker", "C"}
 
 
-@pytest.mark.parametrize("page", [p for p in doc_pages.pages() if p.startswith(("README", "docs/", "CONTRIBUTING"))])
+@each_row("page", [p for p in doc_pages.pages() if p.startswith(("README", "docs/", "CONTRIBUTING"))])
 def test_pages_use_names_that_there_are(page: str) -> None:
     wrong = []
     for path in set(re.findall(r"(?<![\w.])sg\.([A-Za-z]\w*(?:\.[A-Za-z]\w*)?)(?![\w.]*\*)", doc_pages.text_of(page))):

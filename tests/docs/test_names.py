@@ -19,6 +19,7 @@ if _HERE not in sys.path:
     sys.path.append(_HERE)
 
 import doc_pages  # noqa: E402
+from table_rows import each_row  # noqa: E402
 
 FILES = {tree.relative(path) for path in tree.project_files()}
 FOLDERS = {parent.as_posix() for name in FILES for parent in Path(name).parents} - {"."}
@@ -106,7 +107,7 @@ def unknown_to_stackgrad(words: list[str]) -> list[str]:
     return [word for word in words[1:] if word.startswith("--") and word.split("=")[0] not in options]
 
 
-@pytest.mark.parametrize("page", doc_pages.pages())
+@each_row("page", doc_pages.pages())
 def test_what_a_page_names_exists(page: str) -> None:
     text = doc_pages.text_of(page)
     wrong = wrong_paths(page, text) + wrong_commands(page, text)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pytest
@@ -16,10 +17,6 @@ flags = Field(sg.u1, 3)
 FACTOR, NAME = 2.0, "text"
 
 mistake = Mistakes()
-
-
-def plain(v):
-    return v
 
 
 @sg.func
@@ -187,9 +184,11 @@ def text_as_a_number():
 # ---- calls ------------------------------------------------------------------------------------------------------
 
 
-@mistake(KernelSyntaxError, "`plain` is not a function that kernels can call", "plain(1.0)", "@sg.func")
-def plain_function():
-    x[0] = plain(1.0)  # here
+@mistake(
+    KernelSyntaxError, "`textwrap.dedent` is not a function that kernels can call", "textwrap.dedent(1.0)", "`def`"
+)
+def function_of_a_library():
+    x[0] = textwrap.dedent(1.0)  # here
 
 
 @mistake(KernelSyntaxError, "`recursive` calls itself", "recursive(v)", "loop")
@@ -254,7 +253,7 @@ def static_of_a_local():
         x[i] = 1.0
 
 
-@mistake(KernelTypeError, "an element of a field is not known at compile time", "n[0]")
+@mistake(KernelTypeError, "`n[0]` is not known at compile time", "n[0]", "static")
 def static_of_an_element():
     if sg.static(n[0] > 1):  # here
         x[0] = 1.0

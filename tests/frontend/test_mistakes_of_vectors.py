@@ -59,9 +59,11 @@ def product_of_other_shapes():
     x[0] = (mat2(1.0) @ w[0]).x  # here
 
 
-@mistake(KernelTypeError, "`@` of two vectors has no matrix in it", "w[0] @ w[1]", "a.dot(b)")
+@mistake(
+    KernelTypeError, "`@` is given a vector of 3 and a vector of 2", "w[0] @ sg.Vector([1.0, 2.0])", "outer_product"
+)
 def product_of_vectors():
-    x[0] = w[0] @ w[1]  # here
+    x[0] = w[0] @ sg.Vector([1.0, 2.0])  # here
 
 
 @mistake(KernelTypeError, "`w[0]` holds a vector of 3, not a vector of 2", "w[0] = sg.Vector([1.0, 2.0])")
@@ -327,7 +329,7 @@ def large_array_in_a_local():
     a = BIG  # here
 
 
-@mistake(KernelTypeError, "an element of a field is not known at compile time", "w[0]", "static")
+@mistake(KernelTypeError, "`w[0].x` is not known at compile time", "w[0].x", "constants")
 def static_of_a_vector_in_a_field():
     if sg.static(w[0].x > 0):  # here
         x[0] = 1.0

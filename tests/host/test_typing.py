@@ -12,6 +12,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.compiler.frontend.functions import FUNCTIONS
 from stackgrad.compiler.frontend.refused_names import RefusedName
+from table_rows import each_row
 
 HOME = Path(str(sg.__file__)).parent
 LANGUAGE = ast.parse((HOME / "language.pyi").read_text())
@@ -70,7 +71,7 @@ def kind_of(line: ast.stmt) -> str:
     return ast.unparse(line.annotation) if isinstance(line, ast.AnnAssign) else "function"
 
 
-@pytest.mark.parametrize("name", sorted(declared()))
+@each_row("name", sorted(declared()))
 def test_is_what_it_is_declared_as(name: str) -> None:
     """A function of the language is declared as one, a refused name as Refused, a scalar type as a number."""
     line = declared()[name]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
+from table_rows import each_row
 
 A = [[2.0, 1.0, 0.5], [0.25, 3.0, -1.0], [1.5, -0.5, 4.0]]
 
@@ -54,8 +55,8 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-@pytest.mark.parametrize("other", [[1.5, 2.0, 3.0], 2, 1.5, (1, 2, 3)], ids=str)
+@each_row("name", OPERATORS)
+@each_row("other", [[1.5, 2.0, 3.0], 2, 1.5, (1, 2, 3)], ids=str)
 def test_operators_are_those_of_arrays(name: str, other: Any) -> None:
     ours, theirs = sg.Vector([2.5, 4.0, 3.0]), np.array([2.5, 4.0, 3.0])
     apply = OPERATORS[name]

@@ -12,6 +12,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.stages import STAGES
 from stackgrad.compiler.ir.types import ArrayType, Scalar, f32, i32, u1
 from stackgrad.compiler.ir.verify import verify
+from table_rows import each_row
 
 HEAD = """\
 kernel k(a: f32[1] grad, m: i32[2], flags: u1[1], n: i32) {
@@ -114,7 +115,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each_row("name", BROKEN)
 def test_broken_rules(name: str) -> None:
     text, message = BROKEN[name]
     with pytest.raises(VerifyError) as caught:

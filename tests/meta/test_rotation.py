@@ -126,3 +126,14 @@ def test_the_mark_stands_on_families_alone() -> None:
             for part in path.read_text(encoding="utf-8").split("@pytest.mark." + "rotating\n")[1:]:
                 decorators, _, head = f"\n{part}".partition("\ndef ")
                 assert re.search(r"parametrize|^@(EACH|each)$", decorators, re.M) or re.match(FIXTURES, head), path
+
+
+def test_four_days_go_through_a_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = list(range(11))
+    seen = []
+    for day in range(4):
+        monkeypatch.setenv(rotation.VARIABLE, str(day))
+        seen += rotation.share(rows)
+    assert sorted(seen) == rows
+    monkeypatch.setenv(rotation.VARIABLE, "all")
+    assert rotation.share(iter(rows)) == rows

@@ -16,6 +16,7 @@ from stackgrad.harness.testing.oracles.dual_ops import apply, bit_cast
 from stackgrad.harness.testing.oracles.dual_ops import cast as cast_one
 from stackgrad.harness.testing.oracles.jax_ops import JAX, convert, reinterpret
 from stackgrad.harness.testing.oracles.taylor import taylor_order
+from table_rows import each_row
 
 REAL = [name for name, row in OPS.items() if result_type(name, (f64,) * row.arity) == f64] + ["select"]
 
@@ -105,7 +106,7 @@ def assert_identical(left: np.ndarray, right: np.ndarray, ulps: float = 0.0) -> 
         np.testing.assert_array_equal(np.signbit(left[kept]), np.signbit(right[kept]))
 
 
-@pytest.mark.parametrize("name", OPS)
+@each_row("name", OPS)
 def test_values_at_edges(name: str) -> None:
     row = OPS[name]
     for types in accepted(row):

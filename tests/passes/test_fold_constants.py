@@ -14,6 +14,7 @@ from stackgrad.compiler.ir.types import SCALARS, Scalar
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.fold_constants import fold_constants
 from stackgrad.reference.scalar import evaluate
+from table_rows import each_row
 
 ZERO = "%8: i32 = const 0; %9: i32 = const 9; "
 
@@ -116,8 +117,8 @@ def operands(dtype: Scalar) -> tuple[float | int | bool, ...]:
     return (0.0, -0.0, 1.5, -3.0, math.inf, math.nan) if dtype.is_real else (0, 1, 3, 100)
 
 
-@pytest.mark.parametrize("name", OPS)
-@pytest.mark.parametrize("dtype", SCALARS.values(), ids=str)
+@each_row("name", OPS)
+@each_row("dtype", SCALARS.values(), ids=str)
 def test_folding_is_evaluation(name: str, dtype: Scalar) -> None:
     """One kernel with all pairs of operands; each result is the constant that the scalar table gives, or is left.
 

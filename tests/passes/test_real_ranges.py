@@ -14,6 +14,7 @@ from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import Scalar, f16, f32, f64, i8, i32, i64, u1, u8, u32
 from stackgrad.reference.scalar import NUMPY, cast
+from table_rows import each_row
 
 TYPES = (f16, f32, f64, i8, u8, i32, u32, i64, u1)
 
@@ -44,7 +45,7 @@ def around(rng: random.Random, values: list[float], t: Scalar) -> tuple[float, f
     return min(numbers), max(numbers)
 
 
-@pytest.mark.parametrize("name", list(OPS))
+@each_row("name", list(OPS))
 def test_rules_hold_what_operations_give(name: str) -> None:
     """Of random intervals, and the points between and at their ends."""
     rng = random.Random(name)
@@ -67,8 +68,8 @@ def test_rules_hold_what_operations_give(name: str) -> None:
                 assert inside(value, found), (name, types, intervals, point, value, found)
 
 
-@pytest.mark.parametrize("source", TYPES, ids=str)
-@pytest.mark.parametrize("target", TYPES, ids=str)
+@each_row("source", TYPES, ids=str)
+@each_row("target", TYPES, ids=str)
 def test_casts(source: Scalar, target: Scalar) -> None:
     rng = random.Random(f"{source}{target}")
     for _ in range(100):

@@ -18,6 +18,7 @@ from stackgrad.compiler.passes.dead_code import remove_dead_code
 from stackgrad.compiler.passes.rewrite import ConstantPattern, Equation, NamePattern, Pattern, equation
 from stackgrad.compiler.passes.simplify import EQUATIONS, simplify
 from stackgrad.reference.scalar import NUMPY, cast
+from table_rows import each_row
 
 # ---- the equations are true ---------------------------------------------------------------------------------
 
@@ -88,7 +89,7 @@ def broken_for(law: Equation, dtype: Scalar) -> bool:
     return not np.array_equal(bits(left), np.broadcast_to(bits(right), left.shape))
 
 
-@pytest.mark.parametrize("law", EQUATIONS, ids=lambda law: f"{law.kinds}: {law.text}")
+@each_row("law", EQUATIONS, ids=lambda law: f"{law.kinds}: {law.text}")
 def test_equation_holds(law: Equation) -> None:
     types = types_of(law)
     assert types, "no type has this law"
@@ -136,7 +137,7 @@ def written(pattern: Pattern, dtype: Scalar, names: dict[str, int], lines: list[
     return 100 + len(lines) - 1
 
 
-@pytest.mark.parametrize("law", EQUATIONS, ids=lambda law: f"{law.kinds}: {law.text}")
+@each_row("law", EQUATIONS, ids=lambda law: f"{law.kinds}: {law.text}")
 def test_equation_is_applied(law: Equation) -> None:
     """The root operation of the left side, on loaded operands, is gone afterwards or stands on fewer operations."""
     for dtype in types_of(law):

@@ -11,6 +11,7 @@ from stackgrad.compiler.ir.ops import ATOMIC_OPS, atomic_fits
 from stackgrad.compiler.ir.types import SCALARS, Scalar
 from stackgrad.reference.atomics import UFUNCS, compare_and_swap, fetch_and_update, update
 from stackgrad.reference.scalar import NUMPY
+from table_rows import each_row
 
 LANES = 300
 FITTING = [(op, t) for op in (*UFUNCS, "exchange") for t in SCALARS.values() if atomic_fits(op, t)]
@@ -48,8 +49,8 @@ def bits(x: np.ndarray) -> Any:
     return np.where(np.isnan(x), x.dtype.type(np.nan), x).view(f"u{x.itemsize}").tolist()
 
 
-@pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize(("op", "t"), FITTING, ids=str)
+@each_row("spread", SPREADS)
+@each_row(("op", "t"), FITTING, ids=str)
 def test_sequential_in_lane_order(op: str, t: Scalar, spread: str) -> None:
     rng = np.random.default_rng(len(op) * 100 + t.bits)
     index, values, start = SPREADS[spread](rng), contents(rng, t, op), contents(rng, t, op)

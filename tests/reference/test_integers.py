@@ -10,6 +10,7 @@ import pytest
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.types import INTEGERS, Scalar, i32
 from stackgrad.reference.scalar import NUMPY, cast
+from table_rows import each_row
 
 pytestmark = pytest.mark.usefixtures("silent")
 
@@ -78,8 +79,8 @@ def test_integer_models_cover_all_integer_operations() -> None:
     assert taking == set(BINARY) | set(UNARY)
 
 
-@pytest.mark.parametrize("t", INTEGERS, ids=str)
-@pytest.mark.parametrize("name", BINARY)
+@each_row("t", INTEGERS, ids=str)
+@each_row("name", BINARY)
 def test_binary_integers(name: str, t: Scalar) -> None:
     pairs = list(itertools.product(samples(t), repeat=2))
     x, y = (np.array(c, t.dtype) for c in zip(*pairs, strict=True))
@@ -92,8 +93,8 @@ def test_binary_integers(name: str, t: Scalar) -> None:
         assert NUMPY[name](x[k], y[k]) == wrapped[k]
 
 
-@pytest.mark.parametrize("t", INTEGERS, ids=str)
-@pytest.mark.parametrize("name", UNARY)
+@each_row("t", INTEGERS, ids=str)
+@each_row("name", UNARY)
 def test_unary_integers(name: str, t: Scalar) -> None:
     x = np.array(samples(t), t.dtype)
     expected = [UNARY[name](a, t) for a in samples(t)]
@@ -141,8 +142,8 @@ def test_not_of_booleans(name: str) -> None:
     assert NUMPY[name](np.array([False, True])).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("source", INTEGERS, ids=str)
-@pytest.mark.parametrize("target", INTEGERS, ids=str)
+@each_row("source", INTEGERS, ids=str)
+@each_row("target", INTEGERS, ids=str)
 def test_integer_to_integer_keeps_the_low_bits(source: Scalar, target: Scalar) -> None:
     x = samples(source)
     assert cast(np.array(x, source.dtype), source, target).tolist() == [wrap(v, target) for v in x]

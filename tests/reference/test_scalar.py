@@ -10,6 +10,7 @@ import pytest
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.types import REALS, SCALARS, Scalar, f16, f64, u1
 from stackgrad.reference.scalar import NUMPY
+from table_rows import each_row
 
 NAN, INF = math.nan, math.inf
 pytestmark = pytest.mark.usefixtures("silent")
@@ -50,7 +51,7 @@ def typings() -> list[tuple[str, tuple[Scalar, ...]]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "types"), typings(), ids=lambda x: x if isinstance(x, str) else str(x[-1]))
+@each_row(("name", "types"), typings(), ids=lambda x: x if isinstance(x, str) else str(x[-1]))
 def test_dtype_and_shape(name: str, types: tuple[Scalar, ...]) -> None:
     """Vectors, matrices, 0-d arrays, NumPy scalars and mixtures of them; the right dtype, no warning."""
     result = result_type(name, types)
@@ -193,8 +194,8 @@ AT = [
 ]
 
 
-@pytest.mark.parametrize("t", REALS, ids=str)
-@pytest.mark.parametrize(("name", "args", "expected"), AT, ids=lambda x: str(x))
+@each_row("t", REALS, ids=str)
+@each_row(("name", "args", "expected"), AT, ids=lambda x: str(x))
 def test_real_edges(name: str, args: tuple[float, ...], expected: float, t: Scalar) -> None:
     assert same(apply(name, *args, dtype=t), expected)
     assert same(NUMPY[name](*(made(a, t)[()] for a in args)), expected)

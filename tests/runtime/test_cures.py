@@ -8,6 +8,7 @@ import re
 import pytest
 import stackgrad as sg
 from stackgrad.runtime.cures import CURES, cure_of
+from table_rows import each_row
 
 
 def message(name: str) -> str:
@@ -55,7 +56,7 @@ def test_cures_are_about_names_that_are_missing() -> None:
     assert CURES.keys() & set(dir(sg)) == set()
 
 
-@pytest.mark.parametrize("name", sorted(CURES))
+@each_row("name", sorted(CURES))
 def test_cures_name_what_there_is(name: str) -> None:
     named = re.findall(r"sg\.([A-Za-z_]\w*(?:\.[A-Za-z]\w*)*)", CURES[name])
     for path in named:

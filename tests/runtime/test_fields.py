@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.compiler.ir.types import SCALARS, Scalar
+from table_rows import each_row
 
 TYPES = sorted(SCALARS.values(), key=lambda t: t.name)
 RANKS = [(), (3,), (2, 3), (2, 1, 3), (2, 1, 2, 2)]
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("shape", RANKS, ids=str)
+@each_row("dtype", TYPES, ids=str)
+@each_row("shape", RANKS, ids=str)
 def test_round_trip_of_every_type_and_rank(dtype: Scalar, shape: tuple[int, ...]) -> None:
     x = sg.field(dtype, shape)
     content = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 2).astype(dtype.dtype)

@@ -11,7 +11,8 @@ import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Probe
 from stackgrad.compiler.ir.types import SCALARS
-from stackgrad.runtime.session import DIALECT, RUNTIME
+from stackgrad.runtime.dialect_options import OPTIONS
+from stackgrad.runtime.session import RUNTIME
 
 
 def test_settings() -> None:
@@ -27,10 +28,27 @@ def test_python_types_as_defaults() -> None:
     assert (RUNTIME.settings.default_fp, RUNTIME.settings.default_ip) == (sg.f64, sg.i64)
 
 
-@pytest.mark.parametrize("option", sorted(DIALECT))
-def test_options_of_the_dialect_are_accepted(option: str) -> None:
-    sg.init(arch=sg.reference, **{option: True})
-    assert DIALECT[option]
+def test_options_of_the_dialect_are_accepted() -> None:
+    for option in OPTIONS:
+        sg.init(arch=sg.reference, **{option: True})
+
+
+def test_an_option_without_effect_is_noted_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="stackgrad"):
+        sg.init(arch=sg.reference, flatten_if=True, check_out_of_bound=True)
+    assert [record.getMessage() for record in caplog.records] == [
+        "init: flatten_if has no effect: the pipeline is fixed"
+    ]
+
+
+def test_fallback_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stackgrad.backends import registry
+
+    real = registry.get
+    monkeypatch.setattr(registry, "get", lambda name: Absent() if name == "cuda" else real(name))
+    with pytest.warns(RuntimeWarning, match="no driver libcuda.so.1.*the CPU runs the kernels instead"):
+        sg.init(arch=sg.cuda, enable_fallback=True)
+    assert RUNTIME.settings.arch == "cpu" and RUNTIME.backend.name == "cpu"
 
 
 def test_options_with_a_meaning_here() -> None:
@@ -45,7 +63,7 @@ def test_options_with_a_meaning_here() -> None:
     [
         ({"ad_stack_sise": 0}, "did you mean ad_stack_size"),
         ({"defualt_fp": sg.f32}, "did you mean default_fp"),
-        ({"qqq": 1}, "known: "),
+        ({"qqq": 1}, "its own options are arch"),
         ({"arch": "cpuu"}, "did you mean cpu"),
         ({"arch": 3}, "one of cpu, reference"),
         ({"default_fp": sg.i32}, "one of sg.f16, sg.f32, sg.f64"),

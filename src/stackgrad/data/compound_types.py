@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from ..compiler.frontend.aggregates import TYPE_ATTRIBUTE, MatrixType, StructType
+from ..compiler.frontend.aggregates import ANY, TYPE_ATTRIBUTE, MatrixType, StructType
 from ..compiler.ir.documented import documented
 from ..compiler.ir.types import Scalar
 from ..runtime.usage_errors import MatrixError, StructError
@@ -21,7 +21,7 @@ def _spec_text(spec: MatrixSpec) -> str:
     """Return the docstring for a vector or matrix type that the user has made."""
     kind = spec.stackgrad_type.dtype
     number = {float: "the default real type", int: "the default integer type", bool: "booleans"}
-    entries = f"of {number[kind]}" if isinstance(kind, type) else f"of type {kind}"
+    entries = f"of {number[kind]}" if isinstance(kind, type) else "of any type" if kind is ANY else f"of type {kind}"
     what = f"vectors of {spec.n}" if spec.ndim == 1 else f"matrices of {spec.n} by {spec.m}"
     return (
         f"Represent {what} entries {entries}.\n\nA call makes a value of entries in order or of one entry for all;"
@@ -61,8 +61,9 @@ class MatrixSpec:
 
     @property
     def dtype(self) -> Scalar:
-        """Return the scalar type of the entries under the present settings of the runtime."""
-        return scalar_type(self.stackgrad_type.dtype)
+        """Return the scalar type of the entries under the present defaults."""
+        kind = self.stackgrad_type.dtype
+        return scalar_type(float if kind is ANY else kind)
 
     def __call__(self, *parts: Any) -> Matrix:
         """Return a vector or matrix of this type with the given entries.
@@ -99,8 +100,9 @@ class MatrixSpec:
 
     def __repr__(self) -> str:
         kind = "vector" if self.ndim == 1 else "matrix"
-        dtype = getattr(self.stackgrad_type.dtype, "name", getattr(self.stackgrad_type.dtype, "__name__", ""))
-        return f"sg.types.{kind}({', '.join(map(str, self.shape))}, {dtype})"
+        given = self.stackgrad_type.dtype
+        dtype = () if given is ANY else (getattr(given, "name", getattr(given, "__name__", "")),)
+        return f"sg.types.{kind}({', '.join(map(str, (*self.shape, *dtype)))})"
 
 
 class StructSpec:

@@ -37,6 +37,7 @@ class _TimingTrial:
 
     Attributes:
         started: Time in seconds (`time.monotonic`) at which the trial began or was decided.
+        warmup: Number of runs of each implementation before it is timed.
         calls: Number of runs of each implementation since the trial began.
         seconds: Seconds of the timed runs of each implementation.
         best: Number of the fastest implementation, or None while the trial goes on.
@@ -44,6 +45,7 @@ class _TimingTrial:
     """
 
     started: float
+    warmup: int
     calls: dict[int, int] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     best: int | None = None
@@ -57,6 +59,7 @@ class Dispatcher:
         self,
         prototype: Implementation,
         geometry: Callable[..., Hashable],
+        first_warmup: int,
         warmup: int,
         active: int,
         repeat_after_count: int,
@@ -66,7 +69,7 @@ class Dispatcher:
         self.__wrapped__ = prototype
         self._parameters = list(inspect.signature(prototype).parameters)
         self._geometry = geometry
-        self._warmup, self._active = warmup, max(active, 1)
+        self._first_warmup, self._warmup, self._active = first_warmup, warmup, max(active, 1)
         self._repeat_count, self._repeat_seconds = repeat_after_count, repeat_after_seconds
         self._candidates: list[_Candidate] = []
         self._trials: dict[Hashable, _TimingTrial] = {}
@@ -118,12 +121,13 @@ class Dispatcher:
     def _trial(self, key: Hashable) -> _TimingTrial:
         """Return the timing trial for a hash of arguments; start a new one if there is none or it is outdated."""
         now, found = time.monotonic(), self._trials.get(key)
+        warmup = self._first_warmup if found is None else self._warmup
         if found is not None and found.best is not None:
             counted = 0 < self._repeat_count <= found.after
             if counted or 0 < self._repeat_seconds <= now - found.started:
                 found = None
         if found is None:
-            found = self._trials[key] = _TimingTrial(now)
+            found = self._trials[key] = _TimingTrial(now, warmup)
         return found
 
     def _timed(self, trial: _TimingTrial, fitting: list[int], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -134,21 +138,26 @@ class Dispatcher:
         began = time.perf_counter()
         result = self._candidates[number].run(*args, **keywords)
         sync()
-        if count > self._warmup:
+        if count > trial.warmup:
             trial.seconds[number] = trial.seconds.get(number, 0.0) + time.perf_counter() - began
-        if all(trial.calls.get(n, 0) >= self._warmup + self._active for n in fitting):
-            trial.best = min(fitting, key=lambda n: trial.seconds[n] / (trial.calls[n] - self._warmup))
+        if all(trial.calls.get(n, 0) >= trial.warmup + self._active for n in fitting):
+            trial.best = min(fitting, key=lambda n: trial.seconds[n] / (trial.calls[n] - trial.warmup))
             trial.started = time.monotonic()
         return result
+
+
+_REPEAT_AFTER = 300
+"""Number of calls after which a trial is repeated if no option says when."""
 
 
 def perf_dispatch(
     *,
     get_geometry_hash: Callable[..., Hashable],
-    warmup: int = 3,
+    first_warmup: int = 1,
+    warmup: int = 0,
     active: int = 1,
-    repeat_after_count: int = 0,
-    repeat_after_seconds: float = 1.0,
+    repeat_after_count: int | None = None,
+    repeat_after_seconds: float | None = None,
 ) -> Callable[[Implementation], Dispatcher]:
     """Return a decorator that turns a function with an empty body into a dispatcher for its implementations.
 
@@ -157,13 +166,19 @@ def perf_dispatch(
 
     Args:
         get_geometry_hash: A function of the arguments of a call. Calls with different hashes are timed apart.
-        warmup: Number of calls of each implementation before it is timed.
+        first_warmup: Number of calls of each implementation before it is timed, in the first trial of a geometry. The
+            first of them compiles.
+        warmup: The same for repeated trials.
         active: Number of timed calls of each implementation.
-        repeat_after_count: Number of calls after which the trial is repeated; 0 for never.
-        repeat_after_seconds: Seconds after which the trial is repeated; 0 for never.
+        repeat_after_count: Number of calls after which the trial is repeated; 0 for never. None means never if
+            `repeat_after_seconds` is given, else 300 calls.
+        repeat_after_seconds: Seconds after which the trial is repeated; 0 or None for never.
     """
+    if repeat_after_count is None:
+        repeat_after_count = _REPEAT_AFTER if repeat_after_seconds is None else 0
+    options = first_warmup, warmup, active, repeat_after_count, repeat_after_seconds or 0.0
 
     def decorate(prototype: Implementation) -> Dispatcher:
-        return Dispatcher(prototype, get_geometry_hash, warmup, active, repeat_after_count, repeat_after_seconds)
+        return Dispatcher(prototype, get_geometry_hash, *options)
 
     return decorate

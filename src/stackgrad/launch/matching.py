@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.errors import short_repr
-from ..compiler.frontend.aggregates import MatrixType, NdarrayType, StructType, ViewType
+from ..compiler.frontend.aggregates import ANY, MatrixType, NdarrayType, StructType, ViewType
 from ..compiler.frontend.members import LaunchValue, MembersStandIn
 from ..compiler.frontend.parameters import Parameter, annotated_parameter
 from ..compiler.frontend.protocols import (
@@ -105,7 +105,7 @@ class ArrayMatcher:
                 )
             call.is_volatile |= not isinstance(value, np.ndarray)
             leaf, dtype, grad = found, scalar_of(found.memory), found.grad is not None
-            element, shape = self._element_of(found.memory.shape), found.memory.shape
+            element, shape = self._element_of(found.memory.shape, dtype), found.memory.shape
             if element is not None:
                 shape = shape[: -len(element.shape)]
         self._check(dtype, shape, element)
@@ -125,9 +125,15 @@ class ArrayMatcher:
             raise ArgumentMismatch(f"{label} has no gradient", "make it with needs_grad=True")
         return has and self.kind.needs_grad is not False
 
-    def _element_of(self, shape: tuple[int, ...]) -> MatrixType | None:
-        """Return the vector or matrix type that the last axes of an external array form, or None for scalars."""
-        wanted = self.kind.dtype
+    def _element_of(self, shape: tuple[int, ...], dtype: Scalar) -> MatrixType | None:
+        """Return the vector or matrix type that the last axes of an external array hold, or None for scalars."""
+        wanted, count = self.kind.dtype, self.kind.element_ndim
+        if count is not None:
+            if len(shape) < count:
+                raise ArgumentMismatch(
+                    f"an array of shape {shape} has no elements of {_axes(count)}", "give an array of more axes"
+                )
+            return MatrixType(shape[-count:], dtype)
         if not isinstance(wanted, MatrixType):
             return None
         count = len(wanted.shape)
@@ -135,20 +141,20 @@ class ArrayMatcher:
             raise ArgumentMismatch(
                 f"an array of shape {shape} does not hold {wanted}", f"its last axes must be {wanted.shape}"
             )
-        return wanted
+        return MatrixType(wanted.shape, dtype) if wanted.dtype is ANY else wanted
 
     def _check(self, dtype: Scalar, shape: tuple[int, ...], element: MatrixType | None) -> None:
         """Raise ArgumentMismatch if dtype, number of axes or element type differ from the annotation."""
         wanted = self.kind.dtype
         scalar = wanted.dtype if isinstance(wanted, MatrixType) else wanted
+        self._check_element(element)
         if scalar is not None and dtype != scalar:
             raise ArgumentMismatch(
                 f"an array of {dtype} is given where {scalar} is asked for",
                 f"convert it, as in x.astype(numpy.{scalar.dtype})",
             )
-        if (wanted.shape if isinstance(wanted, MatrixType) else None) != (element.shape if element else None) and (
-            wanted is not None
-        ):
+        shapes = wanted.shape if isinstance(wanted, MatrixType) else None, element.shape if element else None
+        if wanted is not None and self.kind.element_ndim is None and shapes[0] != shapes[1]:
             raise ArgumentMismatch(
                 f"elements are {element or dtype}, {wanted} is asked for", "give an array of such elements"
             )
@@ -156,6 +162,15 @@ class ArrayMatcher:
             raise ArgumentMismatch(
                 f"an array with {_axes(len(shape))} is given where {self.kind.ndim} is asked for",
                 "reshape it, or change the annotation's ndim",
+            )
+
+    def _check_element(self, element: MatrixType | None) -> None:
+        """Raise ArgumentMismatch if the annotation asks for elements of another number of axes."""
+        wanted, found = self.kind.element_ndim, len(element.shape) if element is not None else 0
+        if wanted is not None and found != wanted:
+            what = f"elements have {_axes(found)}" if found else "elements are numbers"
+            raise ArgumentMismatch(
+                f"{what}, elements of {_axes(wanted)} are asked for", "give an array of such elements"
             )
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
@@ -170,7 +185,7 @@ class ArrayMatcher:
         storage = make.array(dtype, memory_shape if fixed else LaunchShape(len(memory_shape)), grad)
         if is_matrix_field(value):
             return matrix_field_stand_in(value, storage)
-        element = self._element_of(memory_shape) if isinstance(leaf, ForeignArray) else None
+        element = self._element_of(memory_shape, dtype) if isinstance(leaf, ForeignArray) else None
         return storage if element is None else matrix_stand_in(element, storage, False)
 
 
@@ -336,7 +351,7 @@ def resolved(kind: NdarrayType, options: FrontendOptions) -> NdarrayType:
 
     if kind.dtype is None:
         return kind
-    found = find_type(kind.dtype, options)
+    found = find_type(kind.dtype, options, is_open=True)
     assert not isinstance(found, StructType)
     return dataclasses.replace(kind, dtype=found)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from ..backends.forks import free_in_child
 from ..backends.words import GENERATION, WATCHED, words
 from ..compiler.errors import DeviceError
 from ..compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
+from . import dialect_options
 from .thread_state import ForwardMode, ThreadState, ThreadStates, Watcher, WeakCollection
 from .usage_errors import OptionError, close_names
 
@@ -48,34 +50,6 @@ class Settings:
     debug_info: bool = False
     deterministic: bool = False
     bounds: bool = True
-
-
-DIALECT: dict[str, str] = {
-    "ad_stack_experimental_enabled": "adstacks are always on",
-    "ad_stack_size": "depths are counted before each launch, never guessed",
-    "ad_stack_sparse_threshold_bytes": "rows are always claimed behind the gate",
-    "advanced_optimization": "the pipeline is fixed",
-    "cfg_optimization": "the pipeline is fixed",
-    "check_out_of_bound": "True is the same as debug=True",
-    "cpu_max_num_threads": "at most so many threads for a launch, and no more than there are cores for the process",
-    "default_cpu_block_dim": "the backend chooses",
-    "default_gpu_block_dim": "the backend chooses",
-    "device_memory_fraction": "memory is allocated as it is needed",
-    "device_memory_GB": "memory is allocated as it is needed",
-    "fast_math": "False is the same as precise=True",
-    "force_scalarize_matrix": "vectors are always scalars",
-    "kernel_profiler": "sg.profile() takes a profile of any part of a program",
-    "log_level": "the runtime does not log; see STACKGRAD_DEBUG_ADSTACK and STACKGRAD_DUMP_IR",
-    "offline_cache": "False: what was compiled is not kept on disk for the next process",
-    "offline_cache_file_path": "the folder where it is kept",
-    "opt_level": "the pipeline is fixed",
-    "print_ir": "set STACKGRAD_DUMP_IR=DIR instead",
-    "short_circuit_operators": "`and` and `or` always short-circuit",
-    "unrolling_limit": "static loops are unrolled; what would take minutes to compile is refused",
-    "validate_autodiff": "what a gradient reads is checked when it is compiled, and saved by a tape",
-    "verbose": "the runtime does not print",
-}
-"""Options that programs of this dialect pass to `init`, each with its meaning in this runtime."""
 
 
 WATCHERS = ("capture", "profiles")
@@ -269,8 +243,8 @@ def _first_line(problem: BaseException) -> str:
 
 def init(
     arch: str | ModuleType | None = None,
-    default_fp: Scalar | type = f32,
-    default_ip: Scalar | type = i32,
+    default_fp: Scalar | type | None = None,
+    default_ip: Scalar | type | None = None,
     debug: bool = False,
     random_seed: int = 0,
     precise: bool = False,
@@ -285,28 +259,45 @@ def init(
 
     Args:
         arch: `sg.cpu` (default; STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`) or `sg.vulkan`.
-        default_fp: Type of Python floats in kernels: sg.f16, sg.f32 or sg.f64.
-        default_ip: Type of Python ints in kernels: sg.i32, sg.i64 or another.
+        default_fp: Type of Python floats in kernels: sg.f16, sg.f32 (default) or sg.f64.
+        default_ip: Type of Python ints in kernels: sg.i32 (default), sg.i64 or another.
         debug: True to check indices, asserts and integer divisions in kernels, and the IR after each pass.
         random_seed: Key of `sg.random`.
         precise: True to forbid contraction and approximation of reals.
         debug_info: True to put the program's lines into machine code, for debuggers; also by STACKGRAD_DEBUG_INFO.
         deterministic: True for the same bits in each run, at a price (docs/cuda.md).
         bounds: "checked": an index outside raises OutOfBounds; "off": it accesses what lies there (docs/bounds.md).
-        **dialect: Options of the dialect, see DIALECT.
+        **dialect: Options of Quadrants and Taichi; see docs/migrating.md.
     """
-    for name in dialect:
-        if name not in DIALECT:
-            known = [*DIALECT, *Settings.__dataclass_fields__]
-            raise OptionError(f"init has no option {name!r}", close_names(name, known) or f"known: {', '.join(known)}")
-    settings = _settings(
-        arch, default_fp, default_ip, debug, random_seed, precise, debug_info, deterministic, bounds, dialect
-    )
-    backend = available(settings.arch)
+    _check_options(dialect)
+    real, whole = f32 if default_fp is None else default_fp, i32 if default_ip is None else default_ip
+    settings = _settings(arch, real, whole, debug, random_seed, precise, debug_info, deterministic, bounds, dialect)
+    settings, backend = _started(settings, is_fallback=bool(dialect.get("enable_fallback", False)))
     _choose_cache(dialect)
+    dialect_options.note_ignored(dialect)
     RUNTIME.restart(settings)
     RUNTIME.choose(backend)
     RUNTIME.initialized = True
+
+
+def _check_options(dialect: dict[str, Any]) -> None:
+    """Raise OptionError for a name that is no option of `init`."""
+    for name in dialect:
+        if name not in dialect_options.OPTIONS:
+            own = list(Settings.__dataclass_fields__)
+            near = close_names(name, [*own, *dialect_options.OPTIONS])
+            raise OptionError(f"init has no option {name!r}", near or f"its own options are {', '.join(own)}")
+
+
+def _started(settings: Settings, is_fallback: bool) -> tuple[Settings, Backend]:
+    """Return the settings and their backend; with `is_fallback`, those of the CPU if the arch cannot run here."""
+    try:
+        return settings, available(settings.arch)
+    except DeviceError as problem:
+        if not is_fallback:
+            raise
+        warnings.warn(f"{problem}; the CPU runs the kernels instead", RuntimeWarning, stacklevel=3)
+        return replace(settings, arch="cpu"), available("cpu")
 
 
 def _bounds(given: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, dataclass_transform, overload
 
-from ..compiler.frontend.aggregates import MatrixType, NdarrayType, Template
+from ..compiler.frontend.aggregates import ANY, MatrixType, NdarrayType, Template
 from ..compiler.frontend.refused_names import RefusedName, refusal_of
 from ..compiler.ir.documented import documented
 from ..compiler.ir.types import SCALARS, Scalar
@@ -19,7 +19,7 @@ from ..data.compound_types import MatrixSpec, StructSpec
 from ..data.primitive_types import *  # noqa: F403 - the scalar types are names of this module too
 from ..data.values.makers import extent
 from ..data.values.struct_types import element_type, struct_type
-from ..runtime.usage_errors import StructError
+from ..runtime.usage_errors import FieldError, StructError
 
 template = Template
 C = TypeVar("C", bound=type)
@@ -54,7 +54,8 @@ class NdarrayMaker(NdarrayType):
         Args:
             dtype: The element type: a scalar, vector or matrix type. What is None is taken from the argument.
             ndim: Number of axes.
-            element_dim: Accepted for programs of the dialect, without effect.
+            element_dim: Number of the last axes that form one element: 1 for vectors, 2 for matrices. The array decides
+                their extents.
             element_shape: The shape of an element of vectors or matrices, if `dtype` is a scalar type.
             field_dim: Another name of `ndim`.
             needs_grad: True if the array must have an adjoint, False if an adjoint is ignored.
@@ -64,19 +65,27 @@ class NdarrayMaker(NdarrayType):
             FieldError: The dtype or the boundary does not fit.
         """
         element = annotated_element(dtype, boundary)
-        if element_shape and isinstance(element, Scalar):
-            element = MatrixType(tuple(element_shape), element)
-        return NdarrayType(element, ndim if ndim is not None else field_dim, needs_grad)
+        if element_shape and not isinstance(element, MatrixType):
+            element = MatrixType(tuple(element_shape), ANY if element is None else element)
+        axes = None if isinstance(element, MatrixType) else _element_axes(element_dim)
+        return NdarrayType(element, ndim if ndim is not None else field_dim, needs_grad, axes)
 
     def __getitem__(self, given: Any) -> Any:
         """Return the annotation that a subscript selects, as in `sg.types.NDArray[sg.f32, 2]`."""
         return self(*given) if isinstance(given, tuple) else self(given)
 
 
+def _element_axes(element_dim: int | None) -> int | None:
+    """Return the number of axes of an element, or None if elements are numbers or anything."""
+    if element_dim not in (None, 0, 1, 2):
+        raise FieldError(f"there are no elements of {element_dim!r} axes", "give 1 for vectors or 2 for matrices")
+    return element_dim or None
+
+
 ndarray = NDArray = NdarrayMaker()
 
 
-def vector(n: int, dtype: Scalar | type) -> MatrixSpec:
+def vector(n: int, dtype: Scalar | type | None = None) -> MatrixSpec:
     """Return the type of vectors of n entries.
 
         velocity = sg.types.vector(3, sg.f32)
@@ -84,20 +93,27 @@ def vector(n: int, dtype: Scalar | type) -> MatrixSpec:
 
     Args:
         n: Number of entries.
-        dtype: A scalar type, or float, int or bool for the default types of `sg.init`.
+        dtype: A scalar type, or float, int or bool for the default types of `sg.init`. Without one, a parameter of a
+            func takes vectors of any type, as an annotated array does; values and memory are of the default real type.
     """
-    return MatrixSpec(MatrixType((extent(n, "n"),), element_type(dtype)))
+    return MatrixSpec(MatrixType((extent(n, "n"),), _entry_type(dtype)))
 
 
-def matrix(n: int, m: int, dtype: Scalar | type) -> MatrixSpec:
+def matrix(n: int, m: int, dtype: Scalar | type | None = None) -> MatrixSpec:
     """Return the type of matrices of n rows and m columns.
 
     Args:
         n: Number of rows.
         m: Number of columns.
-        dtype: A scalar type, or float, int or bool for the default types of `sg.init`.
+        dtype: A scalar type, or float, int or bool for the default types of `sg.init`, or None as in `vector`.
     """
-    return MatrixSpec(MatrixType((extent(n, "n"), extent(m, "m")), element_type(dtype)))
+    return MatrixSpec(MatrixType((extent(n, "n"), extent(m, "m")), _entry_type(dtype)))
+
+
+def _entry_type(dtype: Scalar | type | None) -> Scalar:
+    """Return the type of the entries of a vector or matrix type. Raise FieldError if `dtype` is no scalar type."""
+    found: Scalar = ANY if dtype is None else element_type(dtype)
+    return found
 
 
 # The type of a member is Any: a scalar, vector, matrix or struct type, or Python's int or float.

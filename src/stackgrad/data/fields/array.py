@@ -50,7 +50,9 @@ class Array(Exchange):
     memory, which launches may be writing just now. `owner` is the thread that used its derivatives last.
     """
 
+    # Users may keep notes of their own at an array: `__dict__` is made when the first one is set.
     __slots__ = (
+        "__dict__",
         "dtype",
         "shape",
         "needs_grad",

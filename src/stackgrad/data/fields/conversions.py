@@ -19,7 +19,8 @@ from ...runtime.usage_errors import FieldError
 def extents_of(shape: int | Sequence[int]) -> tuple[int, ...]:
     """Return a shape as a tuple. Raise FieldError if an extent is no integer or not valid."""
     try:
-        given: Sequence[Any] = shape if isinstance(shape, (tuple, list)) else (shape,)
+        is_sequence = isinstance(shape, (tuple, list)) or isinstance(shape, np.ndarray) and shape.ndim == 1
+        given: Sequence[Any] = shape if is_sequence else (shape,)  # type: ignore[assignment]
         extents = tuple(map(operator.index, given))
     except TypeError:
         raise FieldError(f"{shape!r} is not a shape", "give an int or a tuple of ints") from None

@@ -36,7 +36,7 @@ class MatrixArray(Exchange):
         element_first: True if the axes of the element come first in memory.
     """
 
-    __slots__ = ("element", "storage", "element_first", "_grad", "_dual", "__weakref__")
+    __slots__ = ("element", "storage", "element_first", "_grad", "_dual", "__dict__", "__weakref__")
     is_stackgrad_matrix_field = True
     maker = "ndarray"
 

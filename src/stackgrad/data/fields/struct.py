@@ -30,7 +30,7 @@ class StructField(Field):
         layout: The layout of members that are vectors or matrices.
     """
 
-    __slots__ = ("type", "members", "name", "layout", "_grad", "_dual", "__weakref__")
+    __slots__ = ("type", "members", "name", "layout", "_grad", "_dual", "__dict__", "__weakref__")
     is_stackgrad_struct_field = True
 
     # The field of a member is Any: each member has a kind of field of its own. Values and contents are Any as in

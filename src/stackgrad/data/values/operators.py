@@ -46,6 +46,10 @@ def untyped_numbers(data: np.ndarray) -> np.ndarray:
     return data if wide is None else data.astype(wide, copy=False)
 
 
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+"""Operations that compare a vector with each row of a matrix, as NumPy does."""
+
+
 def operand_pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """Return both operands as arrays, and True if the result has an explicit type; None if one is no operand.
 
@@ -55,13 +59,13 @@ def operand_pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, boo
         what: The name of the operation for messages.
 
     Raises:
-        MatrixError: The shapes differ.
+        MatrixError: The shapes differ, unless a vector is compared with a matrix of such rows.
     """
     left, right = data_of(a), data_of(b)
     if left is None or right is None:
         return None
     (x, x_typed), (y, y_typed) = left, right
-    if x.ndim and y.ndim and x.shape != y.shape:
+    if x.ndim and y.ndim and x.shape != y.shape and not (what in COMPARISONS and x.shape[-1] == y.shape[-1]):
         raise MatrixError(f"{what} of shapes {x.shape} and {y.shape}", "give both operands one shape, or one a number")
     if x_typed and not y_typed:
         y = y.astype(np.result_type(x.dtype, _WEAK[y.dtype.kind]))
