@@ -23,7 +23,7 @@ class HostAccess:
         self._shared: weakref.WeakSet[ManagedMemory] = weakref.WeakSet()
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number."""
+        """Return an element of an array as a Python number."""
         if not is_addressable(array, self._device):
             self._device.settle()
             return array.item(place)

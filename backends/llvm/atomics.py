@@ -30,7 +30,7 @@ def instruction(op: str, t: Scalar) -> str | None:
 
 
 def update(e: ArithEmitter, op: str, t: Scalar, place: ir.LLVMValue, value: ir.LLVMValue, atomic: bool) -> ir.LLVMValue:
-    """Apply an operation to the element at an address and return the old value.
+    """Emit an update of the element at an address by an operation, and return the element's old value.
 
     Args:
         e: Arithmetic to emit into.

@@ -151,7 +151,7 @@ class Emitter(ArithEmitter, CheckedEmitter):
             self.index_numbers[value] = number
 
     def index(self, value: Value) -> ir.LLVMValue:
-        """Return an index operand in 64 bits."""
+        """Return an index operand as a 64-bit integer."""
         return self.index_numbers.get(value) or self.to_i64(self.operand(value), value.type)
 
     def from_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:

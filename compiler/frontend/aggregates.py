@@ -167,7 +167,7 @@ TYPE_ATTRIBUTE = "stackgrad_type"
 
 
 def aggregate_type(value: Any, options: FrontendOptions, is_open: bool = False) -> MatrixType | StructType | None:
-    """Return the vector, matrix or struct type that an object is or carries, or None if it is none.
+    """Return the type if an object is, or is an instance of, a vector, matrix or struct type, else None.
 
     Args:
         value: the object.
@@ -199,7 +199,7 @@ def element_type(value: Any, options: FrontendOptions) -> ElementType:
 
 
 def find_type(value: Any, options: FrontendOptions, is_open: bool = False) -> ElementType | None:
-    """Return the type that an object means, as `element_type` does, or None if it means no type."""
+    """Return the type that an object denotes, as `element_type` does, or None if it denotes no type."""
     return aggregate_type(value, options, is_open) or as_dtype(value, options)
 
 

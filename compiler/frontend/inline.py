@@ -188,7 +188,7 @@ def _annotated(t: Tracer, function: Any, param: ast.arg, operand: Operand) -> Op
 
 
 def annotated_kind(t: Tracer, annotation: Any) -> ElementType | None:
-    """Return the type that an annotation in a func means, or None."""
+    """Return the type that a parameter's annotation denotes, or None if it denotes no type of numbers."""
     return type_inference.annotated_dtype(annotation, t.options) or aggregate_type(annotation, t.options, is_open=True)
 
 

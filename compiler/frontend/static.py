@@ -139,7 +139,7 @@ class _KnownReplacer(ast.NodeTransformer):
         self._namespace = namespace
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Replace an attribute of a value of the launch by a name for its known object."""
+        """Replace an attribute of a run-time value, such as its shape or type, by a name for the known object."""
         if not self._at_launch(node.value):
             self.generic_visit(node)
             return node

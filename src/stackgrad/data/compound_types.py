@@ -61,7 +61,7 @@ class MatrixSpec:
 
     @property
     def dtype(self) -> Scalar:
-        """Return the scalar type of the entries under the present defaults."""
+        """Return the scalar type of the entries under the present settings of the runtime."""
         kind = self.stackgrad_type.dtype
         return scalar_type(float if kind is ANY else kind)
 

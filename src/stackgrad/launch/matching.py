@@ -126,7 +126,7 @@ class ArrayMatcher:
         return has and self.kind.needs_grad is not False
 
     def _element_of(self, shape: tuple[int, ...], dtype: Scalar) -> MatrixType | None:
-        """Return the vector or matrix type that the last axes of an external array hold, or None for scalars."""
+        """Return the vector or matrix type that the last axes of an external array form, or None for scalars."""
         wanted, count = self.kind.dtype, self.kind.element_ndim
         if count is not None:
             if len(shape) < count:
