@@ -166,8 +166,8 @@ class CudaBackend:
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return the number of rows of a task: one for each thread."""
-        limits = limits_of(self.device.driver)
-        return stacks.rows_in_flight(kernel, layout_of(kernel, options), task, sizes, limits)
+        placement = stacks.place(kernel, layout_of(kernel, options), limits_of(self.device.driver))
+        return stacks.rows_in_flight(placement, task, sizes)
 
     def most_bytes(self) -> tuple[int, str]:
         """Return (bytes that the adstacks of a launch can have, source of this limit)."""

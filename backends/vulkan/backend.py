@@ -19,6 +19,7 @@ from ...compiler.ir.nodes import Kernel, Stmt
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import results, walk_task
 from ..base import SLABS, Concurrency, DeviceCounters, Options, Probe, Sizes
+from ..device import stacks
 from ..device.heap import DeviceHeap
 from ..spirv.emit import ShaderFeatures
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
@@ -240,12 +241,9 @@ class VulkanBackend:
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return the number of rows of a task, one for each thread that the policy gives."""
         device, features = self.device, self.features
-        if not kernel.tasks[task].is_parallel:
-            return Concurrency(1)
         kernel, layout = layout_of(kernel, options, features)
         limits = policy.description(device)
-        found = policy.dispatches(kernel, layout, sizes, sizes.iterations, limits, most_threads(device))
-        return Concurrency(found[task].rows)
+        return stacks.rows_in_flight(policy.place(kernel, layout, limits, most_threads(device)), task, sizes)
 
     def most_bytes(self) -> tuple[int, str]:
         """Return the bytes that the adstacks of a launch can have, and a text that names what sets this limit."""
