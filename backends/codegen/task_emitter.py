@@ -1,15 +1,15 @@
-"""This module states what shared code needs of the emitter of a task, which each generator has its own class for."""
+"""This module states what shared code needs of the emitter of a task; each generator derives its own class from it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
-from ...compiler.analysis import index_checks
-from ...compiler.ir.nodes import For, Value
+from ...compiler.ir.nodes import Value
+from .checked import CheckedEmitter
 
 
-class TaskEmitter(Protocol):
+class TaskEmitter(CheckedEmitter, ABC):
     """Represent a task being written, by any generator.
 
     Types that differ between the generators are Any: builders, values, and flows of control.
@@ -21,7 +21,6 @@ class TaskEmitter(Protocol):
         flow: Emits control flow and errors, and knows whether usual trips are being written.
         reach: Largest magnitude of the operand of the operation being written.
         partners: Results, computed ahead, of operations that follow.
-        deferred: Index checks that wait until all loads of a group are made; None if none wait.
     """
 
     m: Any
@@ -30,16 +29,7 @@ class TaskEmitter(Protocol):
     flow: Any
     reach: float
     partners: dict[Value, Any]
-    deferred: Any
 
+    @abstractmethod
     def operand(self, value: Value) -> Any:
         """Return what holds an IR value."""
-        ...
-
-    def checked_axes(self, stmt: index_checks.Checked) -> Collection[int]:
-        """Return the axes whose index is compared where a statement stands."""
-        ...
-
-    def checks_before(self, loop: For) -> Sequence[index_checks.LoopCheck]:
-        """Return the checks that stand before a loop."""
-        ...
