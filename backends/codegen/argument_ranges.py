@@ -19,7 +19,7 @@ from ...compiler.ir.types import f64
 from ...compiler.ir.walk import walk, walk_task
 from .emit import ModuleState
 from .polynomials.gpu_trigonometric import LEAN, form_within
-from .protocols import TaskEmitter
+from .task_emitter import TaskEmitter
 
 APART = 48
 """Most statements of a loop whose first trip is written apart."""

@@ -15,7 +15,7 @@ from ...compiler.ir import nodes as n
 from . import ir
 from .checked import Deferred
 from .index_forms import extent_of, sum_of, value_of
-from .protocols import TaskEmitter
+from .task_emitter import TaskEmitter
 from .types import I64, const
 
 TrapIf = Callable[[ir.LLVMValue, int, ir.LLVMValue, ir.LLVMValue], None]

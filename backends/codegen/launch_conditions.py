@@ -1,15 +1,25 @@
-"""This module emits launch conditions, which decide once per function call whether index checks are needed."""
+"""This module emits launch conditions, which decide once per function call whether index checks are needed.
+
+    if the extents and arguments leave it open whether indices are inside: run with comparisons
+    else: run without
+
+Loads of code without branches are in flight together, so such code is written in both forms.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from ...compiler.analysis.index_checks import IndexChecks
 from ...compiler.ir import nodes as n
+from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import walk
 from . import ir
+from .builder import IRBuilder
+from .emit import ArithEmitter, ModuleState
 from .index_forms import value_of
-from .types import I1, I64, const
+from .types import I1, I8, I64, const
 
 BRIEF = 64
 """Most statements of a task that is written once more for launches that need no comparisons of indices."""
@@ -29,10 +39,38 @@ def needs_comparisons(e: Any) -> ir.LLVMValue:
     return found
 
 
-def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
-    """Emit the code of a task, or for a short task without adstacks two versions, with and without index checks.
+class EntryConditions(ArithEmitter):
+    """Read the extents and arguments of a launch where a function begins that has no task emitter."""
 
-    The second version has no comparisons that a launch condition makes unnecessary, and runs if this condition holds.
+    def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks) -> None:
+        """Keep the builder of the function, and the address of the argument block."""
+        super().__init__(m, b)
+        self.block, self.checks = block, checks
+
+    def slot(self, at: int, t: ir.Type = I64) -> ir.LLVMValue:
+        """Emit a load of a word of the argument block and return the word."""
+        return self.b.load(self.b.gep(self.block, const(I64, at), I8, inbounds=True), t)
+
+    def to_i64(self, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
+        """Return an integer widened to 64 bits."""
+        if t.bits == 64:
+            return value
+        return self.b.sext(value, I64) if t.is_signed else self.b.zext(value, I64)
+
+
+def write_both_forms(b: Any, needed: ir.LLVMValue, write: Callable[[bool], object]) -> None:
+    """Write code in two forms, with and without the comparisons of indices that launches decide; one of them runs.
+
+    Args:
+        b: Builder of any generator, positioned where the code goes.
+        needed: Condition of `needs_comparisons`.
+        write: write(False) writes the form with all comparisons, write(True) the other one.
+    """
+    b.if_else(needed, lambda: write(False), lambda: write(True))
+
+
+def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
+    """Write a task; a brief task without adstacks in both forms.
 
     The condition is the same for all iterations, but a branch on it in every iteration costs as much as it saves, and
     keeps their accesses apart.
@@ -47,9 +85,9 @@ def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
         write()
         return
 
-    def inside() -> None:
-        e.checks = whole.where_inside()
+    def form(inside: bool) -> None:
+        e.checks = whole.where_inside() if inside else whole
         write()
         e.checks = whole
 
-    e.b.if_else(e.needs_comparisons, write, inside)
+    write_both_forms(e.b, e.needs_comparisons, form)

@@ -19,7 +19,7 @@ from . import ir
 from .emit import ModuleState
 from .libcall import sine_and_cosine
 from .polynomials.gpu_trigonometric import LEAN, pays_together
-from .protocols import TaskEmitter
+from .task_emitter import TaskEmitter
 
 
 def partners(m: ModuleState, task: int) -> dict[Value, Value]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..device.shared_memory import SharedMemory, owner_of
 from .device import CudaDevice
-from .memory import ManagedMemory, is_addressable, managed_array, owner_of
+from .memory import is_addressable, managed_array
 
 
 class HostAccess:
@@ -20,7 +21,7 @@ class HostAccess:
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._shared: weakref.WeakSet[ManagedMemory] = weakref.WeakSet()
+        self._shared: weakref.WeakSet[SharedMemory] = weakref.WeakSet()
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
         """Return an element of an array as a Python number."""

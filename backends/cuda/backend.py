@@ -15,8 +15,9 @@ import numpy as np
 from ...compiler.errors import DeviceError
 from ...compiler.ir.depth import with_stack_room
 from ...compiler.ir.nodes import Kernel
-from ..base import SLABS, Concurrency, DeviceCounters, Options, Probe, Sizes
+from ..base import Concurrency, Options, Probe, Sizes
 from ..device import stacks
+from ..device.backend import DeviceBackend
 from ..device.heap import DeviceHeap
 from .access import HostAccess
 from .borrowed import borrow, interface_of
@@ -29,47 +30,59 @@ from .nvidia import CudaDriver
 from .ptx import ptx
 
 
-class CudaBackend:
-    """Compile and run kernels on an NVIDIA GPU.
+class OpenCuda:
+    """Hold an open GPU with its adstack heap.
 
     Attributes:
-        device: The GPU, which is opened at the first access.
+        queue: The GPU.
         heap: Heap of its adstacks.
         buffers: Buffers for copies.
         access: Access of the host to memory of the device.
     """
+
+    def __init__(self, driver: Driver) -> None:
+        self.queue = CudaDevice(driver)
+        self.heap = DeviceHeap(driver)
+        self.buffers = Buffers(self.queue)
+        self.access = HostAccess(self.queue)
+        self.queue.followers.append(self.heap.use)
+        self.queue.forgetters.append(self.heap.forget)
+
+    def reset(self) -> None:
+        """Wait, and give all adstack memory and free buffers back; errors that no wait has raised are dropped."""
+        self.queue.close()
+        self.heap.reset()
+        self.buffers.clear()
+
+
+class CudaBackend(DeviceBackend[OpenCuda]):
+    """Compile and run kernels on an NVIDIA GPU."""
 
     name = "cuda"
 
     def __init__(self, driver: Driver | None = None) -> None:
         self._driver = driver
         self._lock = threading.RLock()
-        self._device: CudaDevice | None = None
         self._refused: DeviceError | None = None
 
     @property
-    def device(self) -> CudaDevice:
-        """Return the GPU; raise DeviceError if there is none."""
+    def opened(self) -> OpenCuda:
+        """Return the GPU, which the first call opens; raise DeviceError if there is none."""
         with self._lock:
-            if self._device is None:
+            if self._opened is None:
                 if self._refused is not None:
                     raise self._refused
                 try:
-                    self._open(self._driver or CudaDriver())
+                    self._opened = OpenCuda(self._driver or CudaDriver())
                 except DeviceError as refused:
                     self._refused = refused
                     raise
-            assert self._device is not None
-            return self._device
+            return self._opened
 
-    def _open(self, driver: Driver) -> None:
-        """Create the CudaDevice, the adstack heap, the buffers and the host access for the GPU of a driver."""
-        self._device = CudaDevice(driver)
-        self.heap = DeviceHeap(driver)
-        self.buffers = Buffers(self._device)
-        self.access = HostAccess(self._device)
-        self._device.followers.append(self.heap.use)
-        self._device.forgetters.append(self.heap.forget)
+    @property
+    def device(self) -> CudaDevice:
+        """Return the GPU, or raise what `opened` raises."""
+        return self.opened.queue
 
     def probe(self) -> Probe:
         """Report whether a GPU and its driver can be used, and cuda.bindings is installed."""
@@ -90,19 +103,14 @@ class CudaBackend:
         Raises:
             Unsupported: The kernel uses something that backends/limits.py declares as unsupported.
         """
-        device = self.device
-        return CudaExecutable(generate(kernel, options), device, self.heap, self.buffers)
+        opened = self.opened
+        return CudaExecutable(generate(kernel, options), opened.queue, opened.heap, opened.buffers)
 
     def ptx(self, kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
         """Return the PTX text of a kernel for an NVIDIA architecture such as sm_90."""
         return ptx(kernel, arch, options)
 
     # -- memory that the host shares --------------------------------------------------------------------------
-
-    @property
-    def counters(self) -> DeviceCounters:
-        """Return how often the host has waited for the GPU, and copied from it, since the GPU was opened."""
-        return self.device.counters
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """Return a managed array of zeros, which kernels use without copies; raise DeviceError if memory is short."""
@@ -128,68 +136,24 @@ class CudaBackend:
         """
         return interface_of(array, self.device.stream)
 
-    def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a managed copy made after all launches, which kernels use without further copies."""
-        return self.access.duplicate(array)
-
     def is_own(self, array: np.ndarray) -> bool:
         """Return True if kernels use the array without copies."""
         return is_addressable(array, self.device)
 
-    def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number."""
-        return self.access.item(array, place)
-
-    def fetch(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array on the host."""
-        return self.access.fetch(array)
-
-    def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """Do `array[place] = value`, with the value converted to the array's type."""
-        self.access.assign(array, place, value)
-
-    def share(self, array: np.ndarray) -> None:
-        """Mark an array's memory as used by other programs too; later launches on it return only when they are over."""
-        self.access.share(array)
-
-    def fill(self, array: np.ndarray, value: Any) -> None:
-        """Overwrite every element with one number."""
-        self.access.fill(array, value)
-
-    def wait(self) -> None:
-        """Wait for all launches, if any may be in flight, and raise the error of the device if there is one."""
-        self.device.settle()
-
-    def sync(self) -> None:
-        """Wait for all work of the device; raise its error if there is one."""
-        self.device.wait()
-
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return the number of rows of a task: one for each thread."""
-        limits = limits_of(self.device.driver)
-        return stacks.rows_in_flight(kernel, layout_of(kernel, options), task, sizes, limits)
-
-    def most_bytes(self) -> tuple[int, str]:
-        """Return the greatest number of adstack bytes of one launch, and a text that names the cause of this limit."""
-        return self.heap.most_bytes()
-
-    def heap_report(self) -> dict[str, dict[str, int]]:
-        """Return the adstack memory by slab: bytes held now, and the most since the last reset."""
-        if self._device is None:
-            return {slab: {"current": 0, "peak": 0} for slab in SLABS}
-        return self.heap.report()
+        placement = stacks.place(kernel, layout_of(kernel, options), limits_of(self.device.driver))
+        return stacks.rows_in_flight(placement, task, sizes)
 
     def reset(self) -> None:
         """Wait, then free all adstack memory and unused buffers. Device errors not raised before are dropped.
 
         A GPU that is lost to this process has nothing to give.
         """
-        if self._device is None:
+        if self._opened is None:
             return
         try:
-            self._device.close()
-            self.heap.reset()
-            self.buffers.clear()
+            self._opened.reset()
         except DriverError as error:
             if error.code not in HINTS:
                 raise

@@ -1,8 +1,4 @@
-"""This module defines the argument block of a GPU launch, which lies in host memory and holds device addresses.
-
-Invariant: a slot for an array holds the address of managed memory, or, for an external array while a launch of it is
-under way, that of its copy on the device; never an address of plain host memory when a launch starts.
-"""
+"""This module holds the argument block of a launch on an NVIDIA GPU, and the device memory that belongs to it."""
 
 from __future__ import annotations
 
@@ -12,12 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..codegen.layout import BlockLayout
-from ..host.block import ArgumentBlock, BoundArray
+from ..device.block import DeviceBlock
+from ..host.block import BoundArray
 from .borrowed import BorrowedMemory, lender_of
 from .device import CudaDevice
 from .graph_replay import EntryKey, block_bytes
 from .launch_graphs import LaunchGraphs
-from .memory import Buffers, owner_of
+from .memory import Buffers
 
 
 class BlockState:
@@ -38,11 +35,10 @@ class BlockState:
         self.states = {}
 
 
-class DeviceBlock(ArgumentBlock):
-    """Represent the argument block of a launch on a GPU, with the arrays that need copies and its device memory.
+class CudaBlock(DeviceBlock):
+    """Represent the argument block of a launch on an NVIDIA GPU.
 
     Attributes:
-        foreign: Arrays that launches work on copies of, by name.
         borrowed: Arrays in memory of the GPU that belong to other libraries, by name.
         owned: What the block holds on the device.
         graphs: Graph of the block's launches.
@@ -58,11 +54,9 @@ class DeviceBlock(ArgumentBlock):
         keys: Sequence[EntryKey],
     ) -> None:
         """Allocate the block; `keys` are the entry points of the kernel, in order."""
-        super().__init__(layout, kernel, written, block_bytes(layout, len(keys)))
+        super().__init__(layout, kernel, written, device, block_bytes(layout, len(keys)))
         self.device, self.buffers = device, buffers
-        self.foreign: dict[str, BoundArray] = {}
         self.borrowed: dict[str, BoundArray] = {}
-        self._shared: dict[str, list[bool]] = {}
         self.owned = BlockState(buffers, LaunchGraphs(device, keys))
         self.graphs = self.owned.graphs
         self.graphs.begin(self)
@@ -72,20 +66,11 @@ class DeviceBlock(ArgumentBlock):
     def _place(self, bound: BoundArray, array: np.ndarray) -> None:
         """Write the address and extents of an array to the block, and record if it is managed, borrowed or external."""
         super()._place(bound, array)
-        name, owner = bound.array.name, owner_of(array)
-        for kept in (self.foreign, self.borrowed, self._shared):
-            kept.pop(name, None)
+        name = bound.array.name
+        self.borrowed.pop(name, None)
         if lender_of(array) is not None:
+            self.foreign.pop(name, None)
             self.borrowed[name] = bound
-        elif owner is not None and owner.device is self.device:
-            self._shared[name] = owner.shared
-        elif array.nbytes:
-            self.foreign[name] = bound
-
-    @property
-    def is_shared(self) -> bool:
-        """Return True if other programs may access an array of this launch as soon as the launch returns."""
-        return any(self._shared.values())
 
     def lenders(self) -> list[BorrowedMemory]:
         """Return the owners of the block's borrowed arrays, whose own GPU work may use the same memory."""
@@ -107,13 +92,11 @@ class DeviceBlock(ArgumentBlock):
         """Keep copies of external arrays on the device inside the `with`; afterwards copy back the written arrays."""
         device, taken = self.device, []
         try:
-            for name, bound in self.foreign.items():
-                array = None if bound.held is None else bound.held()
-                assert array is not None
+            for name, array in self._foreign_arrays().items():
                 address, size = self.buffers.take(array.nbytes)
                 taken.append((name, array, address, size))
                 device.write(address, array.__array_interface__["data"][0], array.nbytes)
-                self.put(bound.array.address_at, address)
+                self.put(self.layout.arrays[name].address_at, address)
             yield
             for name, array, address, _ in taken:
                 if name in self.written:

@@ -32,6 +32,7 @@ from ..codegen import ir
 from ..codegen.builder import IRBuilder
 from ..codegen.emit import ModuleState, Site
 from ..codegen.gates import gate_of
+from ..codegen.launch_conditions import EntryConditions, needs_comparisons, write_both_forms
 from ..codegen.layout import BlockLayout, TaskState, lay_out_for_device, stack_allocas
 from ..codegen.reductions import element_sums
 from ..codegen.sharing import is_order_visible
@@ -43,7 +44,6 @@ from ..llvm.function import bounds_function, box_volume, task_function
 from . import warp
 from .chunks import ChunkLoop
 from .coarsening import coarsening_factor, may_write_late
-from .loop_versioning import with_and_without
 from .own_index import own_arrays
 from .reductions import PARTIALS, FinishSums, PrivateSums
 from .selection import CompactedTask, ListedTask, gate_function, packed_gates, select_function
@@ -284,11 +284,9 @@ class _TaskEntriesWriter:
         if not checks.launches or coarsening_factor(self.m, self.task) == 1:
             b.call(self._over_all(name, numbered), call)
             return
-        with_and_without(
-            self.m,
+        write_both_forms(
             b,
-            entry.block,
-            checks,
+            needs_comparisons(EntryConditions(self.m, b, entry.block, checks)),
             lambda inside: b.call(self._over_all(f"inside.{name}" if inside else name, numbered, inside), call),
         )
 

@@ -23,19 +23,17 @@ import numpy as np
 from ...compiler.errors import StackgradError, Unsupported
 from ..base import DeviceCounters
 from ..codegen.prints import BYTES, PrintBuffer, PrintedText, finish_and_collect
+from ..device.error_reader import Record
+from ..device.queue import DeviceQueue
 from ..words import address_of, words
 from .driver import Driver, DriverError
 from .driver_table import ADDRESSES, CONTEXT, LAUNCH_GRAPH, MOST, PENDING, STREAM, TABLE
 from .graph_replay import PATIENCE
 
-Record = tuple[int, int, int]
-"""Site, or -1 if there is no error, and the two numbers of its kind."""
-
 RESIDENT = 2048
 """Threads that a multiprocessor holds at once."""
 
 _RECORD_WORDS, _RECORDS = 4, 512
-_MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
 class ErrorRecords:
@@ -93,7 +91,7 @@ class ErrorRecords:
 
 
 @dataclass
-class CudaDevice:
+class CudaDevice(DeviceQueue):
     """Represent a GPU: its driver, streams, error records, and memory to be freed later.
 
     Attributes:
@@ -132,7 +130,7 @@ class CudaDevice:
         self._prints: PrintBuffer | None = None
         self._is_mixed = False
         self._waits = 0
-        self._trash: list[tuple[Callable[[], None], int]] = []
+        self._trash = []
 
     @property
     def table_address(self) -> int:
@@ -285,10 +283,9 @@ class CudaDevice:
         finally:
             self._waits -= 1
 
-    def settle(self) -> None:
-        """Wait if launches may be in flight, including launches for which another thread already waits."""
-        if self.is_pending:
-            self.wait()
+    def finish(self) -> None:
+        """Wait for the work of the current stream; an error that it recorded stays for `wait` to raise."""
+        self.driver.wait()
 
     def read(self, to: int, source: int, size: int) -> None:
         """Copy from the device to the host, after all launches; raise the device's error if there is one.
@@ -345,10 +342,6 @@ class CudaDevice:
 
     # -- what is dropped ------------------------------------------------------------------------------------
 
-    def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Register the function `give_back`, which frees memory and is called as soon as no launch can use it."""
-        self._trash.append((give_back, size))
-
     def hold(self, thing: object, size: int = 0) -> None:
         """Keep an object alive until launches are over."""
         self.drop(partial(_forget, thing), size)
@@ -357,8 +350,7 @@ class CudaDevice:
         """Free dropped memory if no launch is in flight, or wait for the launches if there is much of it."""
         if not self._trash or self.is_capturing:
             return
-        much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
-        if self.is_pending and not much:
+        if self.is_pending and not self._has_much_trash:
             return
         finish = self.driver.wait_all if self.is_pending else _nothing
         self._over(finish).show()

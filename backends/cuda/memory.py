@@ -1,44 +1,35 @@
 """This module manages memory that kernels on a GPU address: managed arrays, which the host shares, and device buffers.
 
 A managed array is a NumPy array over memory that the driver moves to whatever touches it: host and device use one
-address. It knows its owner by `base`, so that any view of it is recognized. Every other NumPy array is *foreign*: a
-launch works on a copy in a buffer of the device.
-
-Invariant: memory that launches may still use is given back through `CudaDevice.drop`.
+address (device/shared_memory.py). A launch works on copies of other arrays, in buffers of the device.
 """
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...compiler.errors import DeviceError
 from .. import owners
+from ..device.shared_memory import SharedMemory
 from .borrowed import BorrowedMemory
 from .device import CudaDevice
 from .driver import NOTHING_LEFT, DriverError
 
 
-class ManagedMemory:
-    """Own a piece of managed memory; NumPy arrays over this memory keep the object alive.
+class ManagedMemory(SharedMemory):
+    """Own managed memory."""
 
-    Attributes:
-        device: GPU of the memory.
-        shared: List that is not empty once other programs may touch the memory without asking.
-        bytes: Bytes of the memory.
-        address: Address of the memory.
-    """
+    queue: CudaDevice
 
-    def __init__(self, device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.device = device
-        self.shared: list[bool] = []
-        self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        self.address = _managed(device, self.bytes)
-        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (self.address, False), "version": 3}
-        driver, address = device.driver, self.address
-        weakref.finalize(self, device.drop, lambda: driver.free(address), self.bytes)
+    def _allocate(self, size: int) -> tuple[int, Callable[[], None]]:
+        """Return the address of new managed memory, and a function that frees it."""
+        driver = self.queue.driver
+        address = _asked(self.queue, size, driver.allocate_managed)
+        return address, partial(driver.free, address)
 
 
 def managed_array(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
@@ -52,12 +43,6 @@ def managed_zeros(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[An
     device.driver.zero(owner.address, owner.bytes)
     device.launched()
     return np.asarray(owner)
-
-
-def _managed(device: CudaDevice, size: int) -> int:
-    """Return the address of new managed memory."""
-    device.tidy()
-    return _asked(device, size, device.driver.allocate_managed)
 
 
 def _asked(device: CudaDevice, size: int, ask: Any) -> int:
@@ -77,16 +62,12 @@ def _asked(device: CudaDevice, size: int, ask: Any) -> int:
     return address
 
 
-def owner_of(array: np.ndarray) -> ManagedMemory | None:
-    """Return the ManagedMemory object of an array, or None if its memory is not managed."""
-    found = owners.owner_of(array)
-    return found if isinstance(found, ManagedMemory) else None
-
-
 def is_addressable(array: np.ndarray, device: CudaDevice) -> bool:
     """Return True if kernels of a device address the array as it is."""
     found = owners.owner_of(array)
-    return isinstance(found, (ManagedMemory, BorrowedMemory)) and found.device is device
+    if isinstance(found, BorrowedMemory):
+        return found.device is device
+    return isinstance(found, ManagedMemory) and found.queue is device
 
 
 class Buffers:

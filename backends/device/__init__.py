@@ -1,1 +1,1 @@
-"""This package holds what backends of GPUs share: the heap of adstacks and the choice of launch sizes."""
+"""This package holds what backends of GPUs share: launches, memory, waits, and the heap and places of adstacks."""

@@ -11,11 +11,11 @@ its stacks have capacity 0: a push onto such a stack is an overflow, not a stray
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.nodes import Kernel
-from ..base import Concurrency, Sizes
+from ..base import Arrays, Concurrency, Scalars, Sizes
 from ..codegen.gates import gate_of
 from ..codegen.layout import BlockLayout, StackLayout
 from ..codegen.stack_sizes import memory_refusal, stack_capacity, total_pushes
@@ -71,34 +71,50 @@ class StackPlacement:
             max(known) if len(known) == len(passing) else None,
             sum(content) if len(content) == len(stacks) else None,
             sizes.iterations.get(task),
-            task in self.gated,
+            self.can_list(task, sizes),
         )
+
+    def can_list(self, task: int, sizes: Sizes) -> bool:
+        """Return True if a launch with these sizes can run the task over a list."""
+        return task in self.gated
 
     def dispatches(self, sizes: Sizes) -> dict[int, TaskGeometry]:
         """Return the numbers of rows and list entries of each task with adstacks; a serial task has one row."""
         found = {task: TaskGeometry(1) for task, _ in self.layout.rows}
         return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes).items()}
 
+    def halve(self, geometry: TaskGeometry) -> TaskGeometry:
+        """Return how a task runs with half the rows; the same if it cannot have fewer."""
+        return halve_rows(geometry)
+
+    def iterations(self, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> Mapping[int, int]:
+        """Return the iterations of parallel tasks with stacks, by task, as far as they are known before a launch."""
+        return sizes.iterations
+
+    def refusal(self, plan: StackPlan, reason: str) -> DeviceError:
+        """Return the error that there is no memory for a plan, which names the stack that takes most."""
+        size, slots, index = plan.widest
+        return DeviceError(memory_refusal(self.kernel, self.layout.stacks[index], slots, size, reason))
+
+
+def gated_tasks(kernel: Kernel, layout: BlockLayout) -> frozenset[int]:
+    """Return the tasks that can run over a list."""
+    return frozenset(k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
+
 
 def place(kernel: Kernel, layout: BlockLayout, device: DeviceLimits) -> StackPlacement:
     """Return the StackPlacement of a kernel on a device."""
-    parallel = (k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
-    return StackPlacement(kernel, layout, device, frozenset(parallel))
+    return StackPlacement(kernel, layout, device, gated_tasks(kernel, layout))
 
 
-def rows_in_flight(kernel: Kernel, layout: BlockLayout, task: int, sizes: Sizes, device: DeviceLimits) -> Concurrency:
+def rows_in_flight(placement: StackPlacement, task: int, sizes: Sizes) -> Concurrency:
     """Return how many rows a task uses at once, which is also its number of threads.
 
     An iteration begins when the iteration before it has given the row back.
-
-    Args:
-        kernel: Kernel of the task.
-        layout: Byte offsets into the argument block.
-        task: Index of the task.
-        sizes: Capacities and rows of the adstacks.
-        device: Numbers of the GPU.
     """
-    return Concurrency(place(kernel, layout, device).dispatches(sizes)[task].rows)
+    if not placement.kernel.tasks[task].is_parallel:
+        return Concurrency(1)
+    return Concurrency(placement.dispatches(sizes)[task].rows)
 
 
 @dataclass
@@ -109,15 +125,17 @@ class StackPlan:
         dispatches: How each task runs.
         words: Words with their byte offsets in the block.
         needs: Bytes by slab.
+        by_task: Bytes of the rows by task and slab.
         lists: Place of the list of each task in the integer slab, in bytes.
-        widest: Bytes of the stack that takes most, and its number.
+        widest: Bytes of the stack that takes most, its slots and its number.
     """
 
     dispatches: Mapping[int, TaskGeometry]
     words: list[tuple[int, int]] = field(default_factory=list)
     needs: dict[str, int] = field(default_factory=dict)
+    by_task: dict[tuple[int, str], int] = field(default_factory=dict)
     lists: dict[int, int] = field(default_factory=dict)
-    widest: tuple[int, int] = (0, -1)
+    widest: tuple[int, int, int] = (0, 0, -1)
 
     def need(self, slab: str, size: int) -> None:
         """Raise the planned size of a slab to at least `size` bytes."""
@@ -136,19 +154,17 @@ def plan(layout: BlockLayout, sizes: Sizes, dispatches: Mapping[int, TaskGeometr
     groups: dict[tuple[int, str], list[StackLayout]] = {key: [] for key in layout.rows}
     for stack in layout.stacks:
         groups[stack.task, stack.slab].append(stack)
-    ends: dict[int, int] = {}
     for (task, slab), stacks in groups.items():
         rows = dispatches[task].rows
         stride = _place(out, stacks, sizes, rows)
         out.words += ((layout.rows[task, slab], rows if stride else 0), (layout.strides[task, slab], stride))
+        out.by_task[task, slab] = rows * stride
         out.need(slab, rows * stride)
-        if slab == "integer":
-            ends[task] = rows * stride
     for task, at in layout.threads_at.items():
         if task in dispatches:
             out.words.append((at, dispatches[task].rows))
     for task in layout.list_at:
-        _list(out, layout, task, ends.get(task, 0))
+        _list(out, layout, task, out.by_task.get((task, "integer"), 0))
     return out
 
 
@@ -169,7 +185,7 @@ def _place(out: StackPlan, stacks: list[StackLayout], sizes: Sizes, rows: int) -
         out.words += ((stack.capacity_at, slots), (stack.offset_at, offset))
         offset += slots * size
         if slots * size * rows > out.widest[0]:
-            out.widest = slots * size * rows, stack.index
+            out.widest = slots * size * rows, slots, stack.index
     places, end = void_places([s.slot_bytes for s in void], placed, offset)
     for stack in void:
         out.words += ((stack.capacity_at, 0), (stack.offset_at, places[stack.slot_bytes]))
@@ -190,7 +206,13 @@ def _round(size: int, to: int) -> int:
     return -(-size // to) * to
 
 
-def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> None:
+def bind(
+    block: ArgumentBlock,
+    placement: StackPlacement,
+    sizes: Sizes,
+    heap: DeviceHeap,
+    iterations: Mapping[int, int] | None = None,
+) -> None:
     """Reserve adstack memory and write its addresses and capacities into the block, unless the block has them.
 
     The caller holds the heap's lock until it has launched.
@@ -200,27 +222,30 @@ def bind(block: ArgumentBlock, placement: StackPlacement, sizes: Sizes, heap: De
         placement: Placement of the kernel.
         sizes: Capacities and rows of the adstacks.
         heap: Heap that the rows lie in.
+        iterations: Iterations of parallel tasks with stacks, by task; None for those of `sizes`.
 
     Raises:
         DeviceError: The memory cannot be had; nothing is launched.
     """
-    key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), dict(sizes.iterations)
+    iterations = sizes.iterations if iterations is None else iterations
+    key = heap.epoch, dict(sizes.capacities), dict(sizes.rows), dict(sizes.totals), dict(iterations)
     if block.stacks_key == key:
         return
     block.stacks_key = None
     layout = placement.layout
-    found = _reserve(placement, sizes, heap)
+    found = _reserve(placement, replace(sizes, iterations=iterations), heap)
     for at, word in found.words:
         block.put(at, word)
     for slab, at in layout.slabs.items():
         block.put(at, heap.base(slab, WIDEST))
     for task, begin in found.lists.items():
         block.put(layout.list_at[task], heap.base("integer") + begin)
+    # Reserving may have changed the epoch of the heap.
     block.stacks_key = heap.epoch, *key[1:]
 
 
 def _reserve(placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> StackPlan:
-    """Reserve adstack memory and return the plan; while memory is short, halve the rows down to one per task."""
+    """Reserve memory and return the plan: what suits the device, else with half the rows as often as necessary."""
     dispatches = placement.dispatches(sizes)
     while True:
         found = plan(placement.layout, sizes, dispatches)
@@ -228,10 +253,7 @@ def _reserve(placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> Stack
             placement.growths += heap.reserve(found.needs)
             return found
         except HeapRefusal as problem:
-            fewer = {task: halve_rows(one) for task, one in dispatches.items()}
+            fewer = {task: placement.halve(one) for task, one in dispatches.items()}
             if fewer == dispatches:
-                size, index = found.widest
-                stack = placement.layout.stacks[index]
-                slots = stack_capacity(stack, sizes)
-                raise DeviceError(memory_refusal(placement.kernel, stack, slots, size, str(problem))) from problem
+                raise placement.refusal(found, str(problem)) from problem
             dispatches = fewer

@@ -14,9 +14,9 @@ from ...compiler.ir.nodes import Atomic, Value
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
-from ..codegen.checked import CheckedEmitter
 from ..codegen.emit import ArithEmitter, ModuleState
 from ..codegen.launch_conditions import needs_comparisons
+from ..codegen.task_emitter import TaskEmitter
 from ..codegen.types import I8, I64, const, like, pointer, value_type
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class StackVariable:
     size: int | None = None
 
 
-class Emitter(ArithEmitter, CheckedEmitter):
+class Emitter(ArithEmitter, TaskEmitter):
     """Represent one function being emitted as LLVM IR; `task` is the index of its task.
 
     Loads from the argument block stand in the entry block, once each, because the block does not change during a

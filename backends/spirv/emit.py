@@ -19,12 +19,13 @@ from ...compiler.ir.types import Scalar, f64
 from ...compiler.ir.walk import walk
 from ..base import Options
 from ..codegen import ir
-from ..codegen.checked import CheckedEmitter, TaskChecks
+from ..codegen.checked import TaskChecks
 from ..codegen.emit import Site
 from ..codegen.launch_conditions import needs_comparisons
 from ..codegen.layout import BlockLayout, lay_out
 from ..codegen.sharing import is_order_visible, share
 from ..codegen.target import Target
+from ..codegen.task_emitter import TaskEmitter
 from ..codegen.types import like, value_type
 from . import access, intrinsics
 from .bindings import BLOCK, Bindings, assign
@@ -254,7 +255,7 @@ class ArithEmitter:
         return value if t.bits == 64 else self.b.trunc(value, like(value.type, value_type(t)))
 
 
-class Emitter(ArithEmitter, CheckedEmitter):
+class Emitter(ArithEmitter, TaskEmitter):
     """Emit the shader of one task: this class holds the values, locals and adstacks of the task.
 
     Attributes:

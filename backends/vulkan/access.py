@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .mapped_memory import mapped_array, owner_of
+from ..device.shared_memory import owner_of
+from .mapped_memory import mapped_array
 from .queue import Queue
 from .readback import Readback
 

@@ -18,7 +18,9 @@ from ...compiler.errors import DeviceError, StackgradError, Unsupported
 from ...compiler.ir.nodes import Kernel, Stmt
 from ...compiler.ir.printer import print_statement
 from ...compiler.ir.walk import results, walk_task
-from ..base import SLABS, Concurrency, DeviceCounters, Options, Probe, Sizes
+from ..base import Concurrency, Options, Probe, Sizes
+from ..device import stacks
+from ..device.backend import DeviceBackend
 from ..device.heap import DeviceHeap
 from ..spirv.emit import ShaderFeatures
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
@@ -63,8 +65,8 @@ def _needs(stmt: Stmt, capability: str) -> bool:
     return any(str(value.type) in types for value in results(stmt))
 
 
-class OpenDevice:
-    """Represent an open Vulkan device together with its queue, heap and buffers.
+class OpenVulkan:
+    """Hold an open device with its queue and adstack heap.
 
     Attributes:
         device: the device
@@ -92,7 +94,7 @@ class OpenDevice:
         self.queue.arena.trim()
 
 
-class VulkanBackend:
+class VulkanBackend(DeviceBackend[OpenVulkan]):
     """Compile kernels to shaders for one Vulkan device, and run them there.
 
     Attributes:
@@ -106,10 +108,9 @@ class VulkanBackend:
         given = os.environ.get(MASK, "") if masked is None else ",".join(masked)
         self.masked = tuple(name.strip() for name in given.split(",") if name.strip())
         self._lock = threading.RLock()
-        self._opened: OpenDevice | None = None
 
     @property
-    def opened(self) -> OpenDevice:
+    def opened(self) -> OpenVulkan:
         """Return the device and its queue, which the first call opens.
 
         Raises:
@@ -118,7 +119,7 @@ class VulkanBackend:
         """
         with self._lock:
             if self._opened is None or self._opened.device.process != os.getpid():
-                self._opened = OpenDevice(self.masked)
+                self._opened = OpenVulkan(self.masked)
             return self._opened
 
     @property
@@ -159,7 +160,7 @@ class VulkanBackend:
             raise DeviceError(f"kernel {kernel.name}: {problem}") from problem
 
     def _loaded(
-        self, opened: OpenDevice, kernel: Kernel, shaders: Shaders, options: Options
+        self, opened: OpenVulkan, kernel: Kernel, shaders: Shaders, options: Options
     ) -> VulkanExecutable | DescriptorExecutable:
         """Return the executable of the shaders. Raise DeviceError if the driver refuses them."""
         most = most_threads(opened.device)
@@ -182,11 +183,6 @@ class VulkanBackend:
 
     # -- memory that the host shares --------------------------------------------------------------------------
 
-    @property
-    def counters(self) -> DeviceCounters:
-        """Return the number of waits and the number of copies to the host since the device was opened."""
-        return self.opened.queue.counters
-
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """Return an array of zeros in memory that kernels use in place. Raise DeviceError if memory is short."""
         return mapped_zeros(self.opened.queue, shape, dtype)
@@ -199,63 +195,16 @@ class VulkanBackend:
         """Raise AttributeError, because arrays in Vulkan memory have no `__cuda_array_interface__`."""
         raise AttributeError("__cuda_array_interface__: memory of Vulkan is not CUDA's")
 
-    def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array in shared memory, made after all launches have ended."""
-        return self.opened.access.duplicate(array)
-
     def is_own(self, array: np.ndarray) -> bool:
         """Return True if kernels use the array in place, without a copy."""
         return self._opened is not None and is_own(array, self._opened.queue)
 
-    def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element of an array as a Python number."""
-        return self.opened.access.item(array, place)
-
-    def fetch(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array in memory of the host."""
-        return self.opened.access.fetch(array)
-
-    def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """Store `value`, converted to the array's dtype, in `array[place]`."""
-        self.opened.access.assign(array, place, value)
-
-    def share(self, array: np.ndarray) -> None:
-        """Mark an array as shared with code outside of the runtime."""
-        self.opened.access.share(array)
-
-    def fill(self, array: np.ndarray, value: Any) -> None:
-        """Overwrite every element with one number."""
-        self.opened.access.fill(array, value)
-
-    def wait(self) -> None:
-        """Wait for all launches in flight, and raise an error that one of them recorded on the device."""
-        if self._opened is not None:
-            self._opened.queue.settle()
-
-    def sync(self) -> None:
-        """Wait for all work of the device, and raise an error that it recorded."""
-        if self._opened is not None:
-            self._opened.queue.wait()
-
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency:
         """Return the number of rows that a task's adstacks need: one for each of its threads."""
         device, features = self.device, self.features
-        if not kernel.tasks[task].is_parallel:
-            return Concurrency(1)
         kernel, layout = layout_of(kernel, options, features)
         limits = policy.description(device)
-        found = policy.dispatches(kernel, layout, sizes, sizes.iterations, limits, most_threads(device))
-        return Concurrency(found[task].rows)
-
-    def most_bytes(self) -> tuple[int, str]:
-        """Return the most bytes that the adstacks of a launch can have, and a text that explains this limit."""
-        return self.opened.heap.most_bytes()
-
-    def heap_report(self) -> dict[str, dict[str, int]]:
-        """Return the adstack memory by slab: bytes held now, and the most since the last reset."""
-        if self._opened is None:
-            return {slab: {"current": 0, "peak": 0} for slab in SLABS}
-        return self._opened.heap.report()
+        return stacks.rows_in_flight(policy.place(kernel, layout, limits, most_threads(device)), task, sizes)
 
     def reset(self) -> None:
         """Wait for all launches and free all adstack memory and idle buffers. Errors not yet raised are dropped."""

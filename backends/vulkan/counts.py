@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Kernel, Task, Value
+from ...compiler.ir.nodes import Task, Value
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
-from ..base import Arrays, Scalars, Sizes
-from ..codegen.layout import BlockLayout
+from ..base import Arrays, Scalars
 
 _OPS: Table[str, Callable[..., int]] = Table(
     "vulkan.counts",
@@ -51,27 +50,6 @@ def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
             return None
         total *= max(0, known[end] - known[begin])
     return total
-
-
-def known_iterations(
-    kernel: Kernel, layout: BlockLayout, sizes: Sizes, arrays: Arrays, scalars: Scalars
-) -> dict[int, int]:
-    """Return the number of iterations of each parallel task with adstacks for which the host can count them.
-
-    Args:
-        kernel: kernel without exits
-        layout: layout of its argument block
-        sizes: sizes with the iterations that a counting kernel has counted
-        arrays: arrays of the launch, by name
-        scalars: scalars of the launch, by name
-    """
-    found = dict(sizes.iterations)
-    for index in dict.fromkeys(task for task, _ in layout.rows):
-        task = kernel.tasks[index]
-        count = iterations(task, arrays, scalars) if task.is_parallel else None
-        if count is not None:
-            found[index] = count
-    return found
 
 
 def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scalars) -> int | None:

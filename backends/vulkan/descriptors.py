@@ -11,27 +11,28 @@ descriptor set of its own. Rows count from 0 in each window, iterations from the
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from weakref import finalize
 
 import numpy as np
 
-from ...compiler.errors import AdstackOverflow, DeviceError, StackgradError
+from ...compiler.errors import StackgradError
 from ...compiler.ir.nodes import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
 from ..codegen.layout import written_names
 from ..codegen.prints import BYTES, NOTHING, PrintBuffer
-from ..codegen.stack_sizes import memory_refusal, stack_capacity
+from ..device import stacks
+from ..device.error_reader import Explain
+from ..device.policy import TaskGeometry
 from ..heap import HeapRefusal
 from ..host.block import ArgumentBlock
-from ..host.report import exception
 from ..spirv.bindings import BLOCK, Bindings
 from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
-from . import policy, stacks
-from .counts import iterations, known_iterations
+from . import policy
+from .counts import iterations
 from .device import VulkanDevice
-from .executable import LOOPS
+from .error_reader import ShaderErrorReader
 from .memory import Buffer, BufferPool, VulkanHeap
 from .physical_devices import PhysicalDevice
 from .recorded_commands import RecordedCommands, RecordedDispatch
@@ -55,7 +56,7 @@ class WindowSplit:
     @property
     def rows(self) -> Mapping[int, int]:
         """Return by task the number of threads in one part of the launch."""
-        return self.plan.threads
+        return {task: one.rows for task, one in self.plan.dispatches.items()}
 
     @property
     def needs(self) -> dict[str, int]:
@@ -63,64 +64,62 @@ class WindowSplit:
         return {slab: size * self.parts for slab, size in self.windows.items()}
 
 
-def split(shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], card: PhysicalDevice) -> WindowSplit:
+def split(
+    placement: stacks.StackPlacement, sizes: Sizes, wanted: Mapping[int, TaskGeometry], card: PhysicalDevice
+) -> WindowSplit:
     """Return how the threads of tasks with adstacks, and their rows, are divided over windows of the heap.
 
     Args:
-        shaders: shaders of the kernel
+        placement: placement of the kernel
         sizes: capacities of the stacks
-        threads: threads of each task with stacks
+        wanted: how each task with stacks runs
         card: physical device
 
     Raises:
         DeviceError: if the rows of a group of threads fit in no window
     """
-    one = stacks.plan(shaders.layout, sizes, {task: min(LOCAL_SIZE, k) for task, k in threads.items()})
-    rows, reach = {}, card.reach // card.alignment * card.alignment
-    for task, k in threads.items():
-        group = min(LOCAL_SIZE, k)
-        most = max((need for (of, _), need in one.by_task.items() if of == task), default=0)
+    groups = {task: TaskGeometry(min(LOCAL_SIZE, one.rows)) for task, one in wanted.items()}
+    plan = stacks.plan(placement.layout, sizes, groups)
+    parts, reach = {}, card.reach // card.alignment * card.alignment
+    for task, group in groups.items():
+        rows, most = wanted[task].rows, max((need for (of, _), need in plan.by_task.items() if of == task), default=0)
         if most > reach:
-            raise DeviceError(_no_place(shaders, one, most, card))
-        rows[task] = k if not most else min(k, reach // most * group)
-    plan = stacks.plan(shaders.layout, sizes, rows)
+            raise placement.refusal(plan, _no_place(most, card))
+        parts[task] = TaskGeometry(rows if not most else min(rows, reach // most * group.rows))
+    plan = stacks.plan(placement.layout, sizes, parts)
     windows = {slab: -(-need // card.alignment) * card.alignment for slab, need in plan.needs.items()}
-    parts = max((-(-k // rows[task]) for task, k in threads.items() if k), default=1)
-    return WindowSplit(plan, windows, parts)
+    count = max((-(-one.rows // parts[task].rows) for task, one in wanted.items() if one.rows), default=1)
+    return WindowSplit(plan, windows, count)
 
 
-def _no_place(shaders: Shaders, plan: stacks.StackPlan, most: int, card: PhysicalDevice) -> str:
-    """Return the error message for a workgroup whose adstacks exceed the largest window."""
-    size, slots, index = plan.widest
-    reason = (
+def _no_place(most: int, card: PhysicalDevice) -> str:
+    """Return the reason why the adstacks of a workgroup fit in no window."""
+    return (
         f"the adstacks of one group of threads need {most} bytes, and shaders of {card.name} without buffer addresses "
         f"reach {card.reach} bytes of a storage buffer"
     )
-    return memory_refusal(shaders.kernel, shaders.layout.stacks[index], slots, size, reason)
 
 
 def reserve(
-    shaders: Shaders, sizes: Sizes, threads: Mapping[int, int], heap: VulkanHeap
-) -> tuple[WindowSplit, dict[int, int], bool]:
+    placement: stacks.StackPlacement, sizes: Sizes, wanted: Mapping[int, TaskGeometry], heap: VulkanHeap
+) -> tuple[WindowSplit, dict[int, int]]:
     """Reserve adstack memory, halving threads while memory is short. Return windows, threads, and True if it grew.
 
     Returns:
-        The split, the threads by task, and whether the heap grew.
+        The split, and the threads by task.
 
     Raises:
         DeviceError: with the stack that needs most, if there is no memory for one group of threads
     """
-    card, wanted = heap.device.card, dict(threads)
     while True:
-        found = split(shaders, sizes, wanted, card)
+        found = split(placement, sizes, wanted, heap.device.card)
         try:
-            return found, wanted, heap.reserve(found.needs)
+            placement.growths += heap.reserve(found.needs)
+            return found, {task: one.rows for task, one in wanted.items()}
         except HeapRefusal as problem:
-            fewer = {task: stacks.halve_threads(k) for task, k in wanted.items()}
+            fewer = {task: placement.halve(one) for task, one in wanted.items()}
             if fewer == wanted:
-                size, slots, index = found.plan.widest
-                stack = shaders.layout.stacks[index]
-                raise DeviceError(memory_refusal(shaders.kernel, stack, slots, size, str(problem))) from problem
+                raise placement.refusal(found.plan, str(problem)) from problem
             wanted = fewer
 
 
@@ -160,7 +159,6 @@ class DescriptorExecutable:
         pool: buffers for copies
         heap: memory of adstacks
         most: greatest number of threads of a task
-        growths: number of launches that made the adstack heap larger
     """
 
     kernel: Kernel
@@ -169,12 +167,13 @@ class DescriptorExecutable:
     pool: BufferPool
     heap: VulkanHeap
     most: int
-    growths: int = 0
     _written: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None] = lambda: None
-        self._written = written_names(self.shaders.kernel)
+        kernel, layout = self.shaders.kernel, self.shaders.layout
+        self._reader = ShaderErrorReader(kernel, self.shaders.sites, layout.stacks)
+        self._placement = policy.place(kernel, layout, policy.description(self.device), self.most)
+        self._written = written_names(kernel)
         self._block = ArgumentBlock(self.shaders.layout, self.kernel.name, self._written)
         entries = [name for name, _ in self.shaders.entries]
         self._recording = RecordedCommands(self.device, self.shaders.code, entries, self._bindings.count)
@@ -195,6 +194,11 @@ class DescriptorExecutable:
         found = self.shaders.bindings
         assert found is not None, "shaders that reach memory by address"
         return found
+
+    @property
+    def growths(self) -> int:
+        """Return the number of launches that made the adstack heap larger."""
+        return self._placement.growths
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
         """Execute the kernel once, and update the arrays in place.
@@ -230,7 +234,8 @@ class DescriptorExecutable:
             threads, split = self._place_stacks(arrays, scalars, sizes, threads)
         steps = self._steps(threads, selecting, split)
         self._run_staged({name: arrays[name] for name in layout.arrays}, steps, split)
-        return self._error(sizes) if block.word(layout.error_at) else None
+        self._reader.published = sizes
+        return self._reader(block.take_error()) if block.word(layout.error_at) else None
 
     def _run_staged(self, arrays: Arrays, steps: list[list[RecordedDispatch]], parts: WindowSplit | None) -> None:
         """Copy arrays to the device, run the steps, and copy written arrays back."""
@@ -263,12 +268,13 @@ class DescriptorExecutable:
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, threads: dict[int, int]
     ) -> tuple[dict[int, int], WindowSplit]:
         """Reserve adstack memory and write its layout into the block. Return the threads by task, and the windows."""
-        layout, block, kernel = self.shaders.layout, self._block, self.shaders.kernel
-        counts, limits = known_iterations(kernel, layout, sizes, arrays, scalars), policy.description(self.device)
-        wanted = policy.dispatches(kernel, layout, sizes, counts, limits, self.most)
-        rows = {task: min(threads.get(task, 1), one.rows) for task, one in wanted.items()}
-        found, allowed, grew = reserve(self.shaders, sizes, rows, self.heap)
-        self.growths += grew
+        layout, block, placement = self.shaders.layout, self._block, self._placement
+        sizes = replace(sizes, iterations=placement.iterations(sizes, arrays, scalars))
+        wanted = {
+            task: replace(one, rows=min(threads.get(task, 1), one.rows))
+            for task, one in placement.dispatches(sizes).items()
+        }
+        found, allowed = reserve(placement, sizes, wanted, self.heap)
         for at, word in (*found.plan.words, *((at, 0) for at in layout.slabs.values())):
             block.put(at, word)
         self._place_lists({task: one.listed for task, one in wanted.items()})
@@ -330,21 +336,12 @@ class DescriptorExecutable:
                 out.append(list(_in_parts(name, threads[task], rows or threads[task])))
         return out
 
-    def _error(self, sizes: Sizes) -> StackgradError:
-        """Return the exception that the launch's error record describes."""
-        record = self._block.take_error()
-        if self.shaders.sites[record[0]].kind == "loops":
-            return DeviceError(LOOPS.format(self.kernel.name, self.shaders.sites[record[0]].task))
-        published = [(s, stack_capacity(s, sizes)) for s in self.shaders.layout.stacks]
-        found, explain = exception(self.shaders.kernel, self.shaders.sites, record, published), self._explain()
-        return found if explain is None or not isinstance(found, AdstackOverflow) else explain(found)
-
-    def on_overflow(self, explain: Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]) -> None:
+    def on_overflow(self, explain: Explain) -> None:
         """Set the callback that adds explanations to the error message of an adstack overflow in this kernel.
 
         The function may have died meanwhile; then `explain` returns None.
         """
-        self._explain = explain
+        self._reader.explain = explain
 
 
 def _in_parts(name: str, threads: int, rows: int) -> list[RecordedDispatch]:

@@ -1,43 +1,28 @@
-"""Make NumPy arrays over mapped memory, which host and device share and kernels use in place.
-
-A mapped array reaches its owner by `base`, so that any view of it is recognized. Every other NumPy array is *foreign*:
-a launch works on a copy of it in mapped memory. Invariant: memory that launches may still use is given back through
-`Queue.drop`.
-"""
+"""Make arrays over mapped memory, which host and device share and kernels use in place (device/shared_memory.py)."""
 
 from __future__ import annotations
 
 import ctypes
-import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...compiler.errors import DeviceError
-from .. import owners
+from ..device.shared_memory import SharedMemory, owner_of
 from .queue import Queue
 
 
-class MappedMemory:
-    """Own a piece of shared memory, over which NumPy arrays are made. The arrays keep this owner alive.
+class MappedMemory(SharedMemory):
+    """Own memory that stays mapped."""
 
-    Attributes:
-        queue: queue whose launches use the memory
-        shared: not empty once other code may touch the memory without asking
-        bytes: number of bytes
-        address: address for the host
-    """
+    queue: Queue
 
-    def __init__(self, queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.queue = queue
-        self.shared: list[bool] = []
-        self.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        queue.tidy()
-        piece = _taken(queue, max(self.bytes, 1))
-        self.address = piece.address
-        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": (self.address, False), "version": 3}
-        arena = queue.arena
-        weakref.finalize(self, queue.drop, lambda: arena.give(piece), self.bytes).atexit = False
+    def _allocate(self, size: int) -> tuple[int, Callable[[], None]]:
+        """Return the address of a new piece of the arena, and a function that frees it."""
+        piece = _taken(self.queue, max(size, 1))
+        return piece.address, partial(self.queue.arena.give, piece)
 
 
 def _taken(queue: Queue, size: int) -> Any:
@@ -65,12 +50,6 @@ def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
     owner = MappedMemory(queue, shape, dtype)
     ctypes.memset(owner.address, 0, owner.bytes)
     return np.asarray(owner)
-
-
-def owner_of(array: np.ndarray) -> MappedMemory | None:
-    """Return the MappedMemory that owns the memory of an array, or None if none does."""
-    found = owners.owner_of(array)
-    return found if isinstance(found, MappedMemory) else None
 
 
 def is_own(array: np.ndarray, queue: Queue | None) -> bool:

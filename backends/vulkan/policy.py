@@ -9,14 +9,15 @@ Rows come in whole workgroups, and a task has no more threads than the device is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...compiler.ir.nodes import Kernel
-from ..base import Sizes
+from ..base import Arrays, Scalars, Sizes
 from ..codegen.layout import BlockLayout
 from ..device.policy import DeviceLimits, TaskGeometry
-from ..device.stacks import StackPlacement
+from ..device.stacks import StackPlacement, gated_tasks
 from ..spirv.shaders import LOCAL_SIZE
+from . import counts
 from . import device as vulkan
 
 DISCRETE = 2
@@ -36,26 +37,54 @@ def description(device: vulkan.VulkanDevice) -> DeviceLimits:
     return described(device.card.kind == DISCRETE, device.memory_types[0][1])
 
 
-def dispatches(
-    kernel: Kernel, layout: BlockLayout, sizes: Sizes, counts: Mapping[int, int], device: DeviceLimits, most: int
-) -> dict[int, TaskGeometry]:
-    """Return the launch geometry (threads, rows, list) of each task with adstacks.
+@dataclass
+class ShaderPlacement(StackPlacement):
+    """Represent the placement of adstacks on a Vulkan device, in rows of whole workgroups.
+
+    Attributes:
+        most: Greatest number of threads of a task.
+    """
+
+    most: int = LOCAL_SIZE
+
+    def can_list(self, task: int, sizes: Sizes) -> bool:
+        """Return True if a launch with these sizes can run the task over a list."""
+        # A list holds numbers of 32 bits.
+        return super().can_list(task, sizes) and sizes.iterations.get(task, 1 << 32) < 1 << 32
+
+    def dispatches(self, sizes: Sizes) -> dict[int, TaskGeometry]:
+        """Return how each task with stacks runs, a parallel task in whole workgroups."""
+        return {
+            task: replace(one, rows=min(self.most, -(-one.rows // LOCAL_SIZE) * LOCAL_SIZE))
+            if self.kernel.tasks[task].is_parallel
+            else one
+            for task, one in super().dispatches(sizes).items()
+        }
+
+    def halve(self, geometry: TaskGeometry) -> TaskGeometry:
+        """Return how a task runs with half the rows, in whole workgroups; the same for a single one."""
+        if geometry.rows <= LOCAL_SIZE:
+            return geometry
+        return replace(geometry, rows=max(LOCAL_SIZE, geometry.rows // 2 // LOCAL_SIZE * LOCAL_SIZE))
+
+    def iterations(self, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> Mapping[int, int]:
+        """Return the iterations of parallel tasks with stacks, by task, as far as they are known before a launch."""
+        found = dict(sizes.iterations)
+        for index in dict.fromkeys(task for task, _ in self.layout.rows):
+            task = self.kernel.tasks[index]
+            count = counts.iterations(task, arrays, scalars) if task.is_parallel else None
+            if count is not None:
+                found[index] = count
+        return found
+
+
+def place(kernel: Kernel, layout: BlockLayout, device: DeviceLimits, most: int) -> ShaderPlacement:
+    """Return the placement of the adstacks of a kernel.
 
     Args:
-        kernel: kernel without exits
-        layout: layout of its argument block
-        sizes: capacities of the stacks
-        counts: iterations of tasks, where they are known
-        device: description of the device
-        most: greatest number of threads of a task
+        kernel: Kernel without exits.
+        layout: Layout of its argument block.
+        device: Description of the device.
+        most: Greatest number of threads of a task.
     """
-    # A list holds numbers of 32 bits, so a task of more iterations has none.
-    listed = frozenset(task for task in layout.list_at if counts.get(task, 1 << 32) < 1 << 32)
-    placement = StackPlacement(kernel, layout, device, listed)
-    found = placement.dispatches(replace(sizes, iterations=counts))
-    return {
-        task: replace(one, rows=min(most, -(-one.rows // LOCAL_SIZE) * LOCAL_SIZE))
-        if kernel.tasks[task].is_parallel
-        else one
-        for task, one in found.items()
-    }
+    return ShaderPlacement(kernel, layout, device, gated_tasks(kernel, layout), most=most)

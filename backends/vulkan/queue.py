@@ -22,13 +22,12 @@ from typing import Any
 from ...compiler.errors import DeviceError, StackgradError
 from ..base import DeviceCounters
 from ..codegen.prints import BYTES, PrintBuffer, finish_and_collect
+from ..device.error_reader import Record
+from ..device.queue import DeviceQueue, Dropped
 from ..words import address_of, words
 from . import host_code as h
 from .arena import DeviceArena
 from .device import VulkanDevice, driver_errors, error_text
-
-Record = tuple[int, int, int]
-"""The type of an error record: number of a site among those of its kernel, and the two numbers of its kind."""
 
 FORKED = -1000
 """The reason, in place of a code of Vulkan's, why nothing is submitted in a forked process."""
@@ -36,10 +35,9 @@ FORKED = -1000
 _LOST = -4
 _FOREVER = (1 << 64) - 1
 _RECORD_BYTES = 24
-_MOST_TRASH, _MOST_TRASH_BYTES = 512, 64 << 20
 
 
-class Queue:
+class Queue(DeviceQueue):
     """Represent the only queue of a device, with its timeline semaphore and its error record.
 
     Attributes:
@@ -60,7 +58,7 @@ class Queue:
         self._bases: list[int] = [0]
         self._readers: dict[int, Callable[[Record], StackgradError]] = {}
         self._end = 0
-        self._trash: list[tuple[Callable[[], None], int]] = []
+        self._trash = []
         self._prints: PrintBuffer | None = None
         _close_with_process(weakref.ref(self))
 
@@ -138,11 +136,6 @@ class Queue:
         if text.lines:
             self.finish()
 
-    def settle(self) -> None:
-        """Wait if launches may be in flight, even if another thread is already waiting."""
-        if self.is_pending:
-            self.wait()
-
     # -- errors ---------------------------------------------------------------------------------------------
 
     @property
@@ -192,19 +185,11 @@ class Queue:
 
     # -- what is dropped ------------------------------------------------------------------------------------
 
-    def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Schedule `give_back`, which frees memory, to be called once no launch uses the memory.
-
-        `size` is the number of bytes of memory that is given back.
-        """
-        self._trash.append((give_back, size))
-
     def tidy(self) -> None:
         """Free dropped memory if that needs no wait, or if much of it has accumulated."""
         if not self._trash:
             return
-        much = len(self._trash) > _MOST_TRASH or sum(size for _, size in self._trash) > _MOST_TRASH_BYTES
-        if much or not self.is_pending:
+        if self._has_much_trash or not self.is_pending:
             trash, text = finish_and_collect(self._prints, self._finish)
             # The kernel of the error may be among the trash, so the next wait must raise the error first.
             if self._record.view[0:4] != bytes(4):
@@ -213,13 +198,13 @@ class Queue:
                 self._give_back(trash)
             text.show()
 
-    def _finish(self) -> list[tuple[Callable[[], None], int]]:
+    def _finish(self) -> list[Dropped]:
         """Wait for all work, and return the scheduled calls that free memory no longer in use."""
         trash, self._trash = self._trash, []
         self.finish()
         return trash
 
-    def _give_back(self, trash: list[tuple[Callable[[], None], int]]) -> None:
+    def _give_back(self, trash: list[Dropped]) -> None:
         """Call the functions that free dropped objects, unless this process was forked after the device was opened."""
         if self.device.process == os.getpid():
             for give_back, _ in trash:

@@ -11,10 +11,10 @@ from on_emulator import runtime
 from recorded_support import gradient as of_gradient
 from recorded_support import memory_of, near
 from stackgrad.backends.base import Options
-from stackgrad.backends.cuda import executable
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.driver import DriverError
 from stackgrad.backends.cuda.ptx import assemble
+from stackgrad.backends.device import executable
 from stackgrad.compiler.ir.parser import parse_kernel
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from on_emulator import left, runtime
-from stackgrad.backends.cuda.memory import owner_of
+from stackgrad.backends.device.shared_memory import owner_of
 
 
 def test_memory_of_fields_and_ndarrays_is_managed() -> None:

@@ -139,7 +139,7 @@ def test_a_graph_is_made_of_what_the_record_says(monkeypatch: pytest.MonkeyPatch
 
 def test_errors_of_the_device_stop_later_launches() -> None:
     with eager(debug=True) as (backend, driver):
-        from stackgrad.backends.cuda import executable
+        from stackgrad.backends.device import executable
 
         x = sg.field(sg.f32, 10)
 

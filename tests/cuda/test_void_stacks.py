@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from kir_test_support.directives import read_cases
 from stackgrad.backends.base import Draws, Options, Sizes
-from stackgrad.backends.codegen.layout import BlockLayout, lay_out_for_device
-from stackgrad.backends.device import stacks as cuda
+from stackgrad.backends.codegen.layout import lay_out_for_device
+from stackgrad.backends.device import stacks
 from stackgrad.backends.device.policy import TaskGeometry
 from stackgrad.backends.host.block import ArgumentBlock
 from stackgrad.backends.launching.launcher import Launcher
-from stackgrad.backends.vulkan import stacks as vulkan
 from stackgrad.compiler.driver import Lowering
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.sizing.counting_kernel import count_stacks
@@ -23,7 +21,6 @@ from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 
 FILE = Path(__file__).parents[1] / "statements" / "adstack.kir"
 BESIDE, ACCUMULATE = (c for c in read_cases(FILE.read_text()) if "adstack_alloca none" in c.source("f32"))
-WORDS = Callable[[BlockLayout, Sizes, int], list[tuple[int, int]]]
 
 
 @pytest.mark.parametrize("executor", ["cuda-emulated", "cuda-emulated-few"])
@@ -42,26 +39,17 @@ def _numpy(name: str) -> str:
     return "?" if name == "u1" else kinds[name[0]] + str(int(name[1:]) // 8)
 
 
-def _of_cuda(layout: BlockLayout, sizes: Sizes, rows: int) -> list[tuple[int, int]]:
-    return cuda.plan(layout, sizes, {0: TaskGeometry(rows)}).words
-
-
-def _of_vulkan(layout: BlockLayout, sizes: Sizes, rows: int) -> list[tuple[int, int]]:
-    return vulkan.plan(layout, sizes, {0: rows}).words
-
-
 TYPES = ("i8", "i16", "i32", "i64", "f16", "f32", "f64", "u1", "f16 adjoint", "f32 adjoint", "f64 adjoint")
 
 
-@pytest.mark.parametrize("words", [_of_cuda, _of_vulkan])
 @pytest.mark.parametrize("rows", [1, 3, 64])
-def test_every_slot_that_is_read_is_the_rows_own(words: WORDS, rows: int) -> None:
+def test_every_slot_that_is_read_is_the_rows_own(rows: int) -> None:
     """For every pair of widths, and which of the two has slots."""
     for first, second in itertools.product(TYPES, repeat=2):
         layout = lay_out_for_device(parse_kernel(_with(first, second)))
         for depths in ((0, 3), (3, 0), (0, 0), (1, 2)):
             block = ArgumentBlock(layout, "k", set())
-            for at, word in words(layout, Sizes(dict(zip("ab", depths))), rows):
+            for at, word in stacks.plan(layout, Sizes(dict(zip("ab", depths))), {0: TaskGeometry(rows)}).words:
                 block.put(at, word)
             owners: dict[tuple[str, int], int] = {}
             for stack in layout.stacks:
@@ -76,14 +64,13 @@ def test_every_slot_that_is_read_is_the_rows_own(words: WORDS, rows: int) -> Non
 REALS = ("f16", "f16 adjoint", "f32", "f32 adjoint", "f64", "f64 adjoint")
 
 
-@pytest.mark.parametrize("words", [_of_cuda, _of_vulkan])
 @pytest.mark.parametrize("rows", [1, 3, 16, 64])
-def test_what_is_read_is_aligned_as_its_type_asks(words: WORDS, rows: int) -> None:
+def test_what_is_read_is_aligned_as_its_type_asks(rows: int) -> None:
     """Also where slots as large as its own are those of a smaller type."""
     for types in itertools.product(REALS, repeat=3):
         layout = lay_out_for_device(parse_kernel(_with(*types)))
         block = ArgumentBlock(layout, "k", set())
-        for at, word in words(layout, Sizes({"a": 1, "b": 1, "c": 0}), rows):
+        for at, word in stacks.plan(layout, Sizes({"a": 1, "b": 1, "c": 0}), {0: TaskGeometry(rows)}).words:
             block.put(at, word)
         for stack in layout.stacks:
             first = block.word(stack.offset_at) * block.word(layout.rows[0, stack.slab])

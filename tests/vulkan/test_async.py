@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.backends.vulkan import executable
+from stackgrad.backends.device import executable
 from stackgrad.backends.vulkan import host_code as h
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.backends.vulkan.queue import Queue

@@ -15,13 +15,14 @@ import numpy as np
 from ....backends.base import SLABS, Arrays, Concurrency, Draws, Options, Probe, Scalars, Sizes
 from ....backends.codegen.layout import written_names
 from ....backends.codegen.stack_sizes import stack_capacity
+from ....backends.device.policy import TaskGeometry
+from ....backends.device.stacks import plan
 from ....backends.host.block import ArgumentBlock
 from ....backends.host.report import exception
 from ....backends.metal.program import MetalProgram, program
 from ....backends.metal.translate import CURE, PROGRAM, TranslatorMissing
 from ....backends.metal.translate import translator_path as translator
 from ....backends.spirv.shaders import LOCAL_SIZE
-from ....backends.vulkan.stacks import plan, slab_words
 from ....compiler.ir.nodes import Kernel
 from . import library
 
@@ -77,13 +78,14 @@ class EmulatedExecutable:
     def _place_stacks(self, sizes: Sizes) -> None:
         shaders = self.program.shaders
         layout, tasks = shaders.layout, shaders.kernel.tasks
-        rows = {task: GROUPS * LOCAL_SIZE if tasks[task].is_parallel else 1 for task, _ in layout.rows}
+        rows = {task: TaskGeometry(GROUPS * LOCAL_SIZE if tasks[task].is_parallel else 1) for task, _ in layout.rows}
         found = plan(layout, sizes, rows)
         self._slabs = {slab: np.zeros(-(-size // 8) + 2, np.int64) for slab, size in found.needs.items()}
         spare = np.zeros(4, np.int64)
-        base = {slab: self._slabs.setdefault(slab, spare).ctypes.data for slab in layout.slabs}
-        for at, word in (*found.words, *slab_words(layout, base.__getitem__)):
+        for at, word in found.words:
             self._block.put(at, word)
+        for slab, at in layout.slabs.items():
+            self._block.put(at, self._slabs.setdefault(slab, spare).ctypes.data)
 
 
 class EmulatedMetal:

@@ -7,11 +7,11 @@ from typing import Any
 
 from ....backends.codegen import ir
 from ....backends.codegen.layout import BlockLayout
+from ....backends.device import stacks
 from ....backends.spirv import access, adstack, emit
 from ....backends.spirv.body import FunctionWriter
 from ....backends.spirv.code import I1, ArithmeticWriter
 from ....backends.spirv.emit import ModuleState
-from ....backends.vulkan import stacks
 from ...testing.judged_vulkan import ReorderedVulkan
 from .planting import Mutant, Plant, patched
 

@@ -1,0 +1,240 @@
+"""Launch a kernel on a GPU: the steps that all backends of GPUs take (class DeviceExecutable).
+
+Launches on memory that host and device share are not waited for; what goes wrong on the device surfaces at the next
+wait (queue.py). A launch on external arrays works on copies, so it is over, and has raised its errors, when `run`
+returns. So is a launch on arrays that other code may touch without asking, and a launch of a debug build.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Generic, TypeVar
+
+from ...compiler.ir.nodes import Kernel
+from ..base import Arrays, Draws, Options, Scalars, Sizes
+from ..codegen.layout import BlockLayout, written_names
+from ..codegen.prints import is_printing
+from ..host.jit import NativeCode
+from ..llvm.module import Generated
+from . import stacks
+from .block import DeviceBlock
+from .error_reader import ErrorReader, Explain
+from .heap import DeviceHeap
+from .queue import DeviceQueue
+
+DEBUG_WAITS = True
+"""If True, launches of debug builds are waited for, so that the launch that made an error raises it.
+
+Tests of errors that surface late set it to False, because debug builds find most errors.
+"""
+
+_EFFORT = 0
+"""Effort of the optimizer for host code, which is a straight row of calls."""
+
+Block = TypeVar("Block", bound=DeviceBlock)
+Seconds = Callable[[], "list[float] | None"]
+"""The type of a function that gives the seconds of each task of a launch; None if the device does not measure."""
+
+
+class DeviceExecutable(ABC, Generic[Block]):
+    """Represent a compiled kernel on a GPU; several Python threads may run it at the same time.
+
+    A launch binds an argument block to the arguments, places the adstacks, and starts the host code of the kernel. What
+    a backend does in its own way are the abstract methods: new blocks, the start, retries, and the time of each task.
+
+    Attributes:
+        kernel: The kernel.
+        layout: Byte offsets into a whole argument block.
+        options: Options of the build.
+        queue: Work of the GPU.
+        heap: Memory of adstacks.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        layout: BlockLayout,
+        options: Options,
+        queue: DeviceQueue,
+        heap: DeviceHeap,
+        placement: stacks.StackPlacement,
+        reader: ErrorReader,
+    ) -> None:
+        """Keep what launches need; `placement` has the kernel that code was generated for."""
+        self.kernel, self.layout, self.options = kernel, layout, options
+        self.queue, self.heap = queue, heap
+        self._placement, self._reader = placement, reader
+        self._written = written_names(placement.kernel)
+        self._idle: list[Block] = []
+        self._starting: AbstractContextManager[Any] = queue.prints.lock if self.calls_back else nullcontext()
+
+    def _load_host_code(self, code: Generated, launch: Callable[[int], Callable[[int], int]]) -> None:
+        """Compile the host code, which `launch` makes a Python function of."""
+        self._host = NativeCode(code, _EFFORT)
+        self._launch: Callable[[int], int] = launch(self._host.address)
+
+    # -- steps of a backend ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def new_block(self) -> Block:
+        """Return an argument block that holds no ready launch yet."""
+
+    @abstractmethod
+    def _start(self, block: Block) -> None:
+        """Call the host code with a block whose stacks are placed; retry or raise the reason if it refuses."""
+
+    @abstractmethod
+    def refuse(self, block: Block, sizes: Sizes) -> bool:
+        """Retry a launch that was not made, or raise its error; return True if the block can still launch."""
+
+    @abstractmethod
+    def _timed(self, block: Block) -> AbstractContextManager[Seconds]:
+        """Let the block's launch inside the `with` take the time of each task."""
+
+    def _prepare_ready(self, block: Block) -> bool:
+        """Prepare a bound block for native launches, except for its stacks; return False if that is impossible now."""
+        return True
+
+    @property
+    def _is_recording(self) -> bool:
+        """Return True if launches are recorded just now and do not run, so that nothing can be waited for."""
+        return False
+
+    # -- launching ---------------------------------------------------------------------------------------------
+
+    def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Launch the kernel once.
+
+        Foreign arrays are written when `run` returns, shared ones when the device is waited for. What goes wrong on the
+        device is raised by the next wait, which is in `run` if an array is foreign or the build is a debug build.
+
+        Args:
+            arrays: Arrays by parameter name; adjoints are named `x.grad`.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+            draws: Seed and number of the launch.
+
+        Raises:
+            KernelTypeError: Arguments do not fit; nothing has run.
+            DeviceError: Memory cannot be had, or the driver refuses; nothing has run.
+        """
+        block = self._claim_block()
+        try:
+            self._run_bound(block, arrays, scalars, sizes, draws)
+        finally:
+            self._idle.append(block)
+
+    def run_timed(
+        self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
+    ) -> tuple[float, list[float] | None]:
+        """Launch once and wait, for a profile; raise what `run` raises, and errors of the device.
+
+        Returns:
+            (seconds waited for launches before, seconds of each task; None if the device does not measure them).
+        """
+        begin = time.perf_counter()
+        self.queue.settle()
+        aside = time.perf_counter() - begin
+        block = self._claim_block()
+        try:
+            with self._timed(block) as seconds:
+                self._run_bound(block, arrays, scalars, sizes, draws)
+                self.queue.settle()
+                return aside, seconds()
+        finally:
+            self._idle.append(block)
+
+    def _claim_block(self) -> Block:
+        """Return an idle block, or a new one."""
+        self.queue.tidy()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.new_block()
+
+    def _run_bound(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
+        """Bind a block to the arguments and launch it, waiting where that is necessary."""
+        block.bind(arrays, scalars, draws)
+        if block.foreign:
+            self._run_staged(block, arrays, scalars, sizes)
+            return
+        self._run(block, arrays, scalars, sizes)
+        if block.is_shared or (self.options.debug and DEBUG_WAITS and not self._is_recording):
+            self.queue.wait()
+
+    def _run_staged(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
+        """Launch on copies of the external arrays, and wait."""
+        with block.staged():
+            self._run(block, arrays, scalars, sizes)
+            self.queue.finish()
+        self.queue.wait()
+
+    def _run(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
+        """Launch a block whose arrays are all where the device reaches them."""
+        if not self.layout.stacks:
+            self._start(block)
+            return
+        placement = self._placement
+        with self.heap.claimed() as heap:
+            self._reader.published = sizes
+            stacks.bind(block, placement, sizes, heap, placement.iterations(sizes, arrays, scalars))
+            self._start(block)
+
+    # -- ready launches ----------------------------------------------------------------------------------------
+
+    @property
+    def growths(self) -> int:
+        """Return the number of launches that made the heap larger."""
+        return self._placement.growths
+
+    @property
+    def address(self) -> int:
+        """Return the address of the machine code `launch(block)`, which may be called while the executable lives."""
+        return self._host.address
+
+    @property
+    def calls_back(self) -> bool:
+        """Return True if only Python launches the kernel, because it prints; see `PrintBuffer.lock`."""
+        return is_printing(self.kernel)
+
+    @property
+    def is_bound(self) -> bool:
+        """Return True if blocks hold addresses that may change with the heap's epoch."""
+        return bool(self.layout.stacks)
+
+    def on_overflow(self, explain: Explain) -> None:
+        """Set the function that explains adstack overflows of this kernel in error messages.
+
+        The function may have died meanwhile; then `explain` returns None.
+        """
+        self._reader.explain = explain
+
+    def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
+        """Prepare a block for native launches; return False if that is not possible now.
+
+        Args:
+            block: Block to prepare.
+            arrays: Arrays by parameter name.
+            scalars: Numbers by parameter name.
+            sizes: Capacities and rows of the adstacks.
+
+        Raises:
+            KernelTypeError: Arguments do not fit.
+            DeviceError: Memory cannot be had.
+        """
+        if self.options.debug and DEBUG_WAITS:
+            return False
+        block.bind(arrays, scalars, Draws())
+        if block.foreign or block.is_shared or not self._prepare_ready(block):
+            return False
+        if self.layout.stacks:
+            placement = self._placement
+            with self.heap.claimed() as heap:
+                if heap is not self.heap:
+                    return False
+                stacks.bind(block, placement, sizes, heap, placement.iterations(sizes, arrays, scalars))
+        self._reader.published = sizes
+        return True
