@@ -52,10 +52,7 @@ class RealRanges:
     assumed: dict[Value, dict[str, float]] = field(default_factory=dict)
 
     def reach(self, value: Value, usual: bool = False) -> float:
-        """Return the largest magnitude that a value can have, in usual trips only if `usual`; infinity if unknown.
-
-        If `usual`, only the usual trips of loops count.
-        """
+        """Return the largest magnitude that a value can have, in usual trips only if `usual`; infinity if unknown."""
         known = self.usual.get(value) if usual else None
         return magnitude(known or self.always.get(value, ALL))
 

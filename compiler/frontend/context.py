@@ -7,9 +7,8 @@ expressions and statements live in tables that the other modules fill. A mistake
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from ..ir.nodes import Stmt, Task, Value
 from ..ir.table import Table
 from ..ir.types import Scalar, i32, u1
 from . import type_inference
+from .activation import Activation, ElifChain
 from .captures import CapturedFields
 from .diagnostics import Diagnostics, PoisonError, ProblemError, syntax_problem, type_problem, unsupported_problem
 from .operands import (
@@ -42,81 +42,10 @@ from .operands import (
 from .protocols import extent_source, extents_type, measured_hint
 from .reads import Read
 from .scope import FixedName, Namer, Scopes
-from .source import FunctionSource, condition_nodes, indexed_names, local_names, read_names
 from .type_inference import FrontendOptions
 
 if TYPE_CHECKING:
     from .returns import KernelResults
-
-
-@dataclass
-class LoopFrame:
-    """A `LoopFrame` describes a loop being traced: which IR loop or scope its `break` and its `continue` refer to.
-
-    `break_to` and `continue_to` are frame numbers of the IR; they are None for a parallel loop.
-    """
-
-    kind: str
-    break_to: int | None = None
-    continue_to: int | None = None
-    broken: bool = False
-
-
-@dataclass
-class ReturnSite:
-    """A `ReturnSite` describes a `return` of an inlined function: the operand and the statements that it emits.
-
-    `values` holds the scalar values of the operand if all of them are numbers, else None; `tail` holds the statements
-    that store the result and leave the function.
-    """
-
-    operand: Operand
-    values: tuple[Value, ...] | None
-    tail: list[Stmt]
-    node: ast.Return
-
-
-@dataclass
-class ElifChain:
-    """An `ElifChain` describes a long chain of `elif` that is being split into several shallow nests of `if`.
-
-    The chain nests `left` more blocks, then sets the local `name` to true and moves the remaining links to `rest`.
-    """
-
-    name: str
-    left: int
-    rest: list[ast.stmt] = field(default_factory=list)
-
-
-@dataclass
-class Activation:
-    """An activation is one function being traced: the kernel, or a function inlined into it.
-
-    `locals` holds the names that are local in Python, with the lines that first assign them; `read` the names that the
-    text reads; `stopped` the arrays under `stop_grad`; `indexed` the names that are indexed by something the text does
-    not fix.
-    """
-
-    function: FunctionType
-    source: FunctionSource
-    is_kernel: bool
-    scopes: Scopes = field(default_factory=Scopes)
-    loops: list[LoopFrame] = field(default_factory=list)
-    return_frame: int = 0
-    result_names: tuple[str, ...] = ()
-    returns: list[ReturnSite] = field(default_factory=list)
-    call_span: Span | None = None
-    locals: Mapping[str, int] = field(default_factory=dict)
-    conditions: frozenset[ast.AST] = frozenset()
-    stopped: frozenset[str] = frozenset()
-    indexed: frozenset[str] = frozenset()
-    read: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        self.locals = local_names(self.function.__code__, self.source.tree)
-        self.indexed = indexed_names(self.source.tree)
-        self.read = read_names(self.source.tree)
-        self.conditions = condition_nodes(self.source.tree)
 
 
 class Tracer:

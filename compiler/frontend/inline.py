@@ -18,9 +18,10 @@ from ..ir.nodes import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import map_blocks
 from . import type_inference
+from .activation import Activation, ReturnSite
 from .aggregates import ElementType, aggregate_type, is_template, view_type
 from .arguments import positional, refuse_variadic
-from .context import Activation, ReturnSite, Tracer
+from .context import Tracer
 from .conversions import conform
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .functions import Func

@@ -16,7 +16,8 @@ from ..ir.nodes import Stmt, Task, Value
 from ..ir.types import Scalar, i32, i64, u1
 from ..ir.walk import walk
 from . import type_inference
-from .context import STATEMENTS, LoopFrame, Tracer
+from .activation import LoopFrame
+from .context import STATEMENTS, Tracer
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .domains import AxisBounds, LoopDomain, declared, domain_of, target_names
 from .limits import check_size, static_items

@@ -12,8 +12,9 @@ from ..ir import nodes as n
 from ..ir.nodes import Value
 from ..ir.types import u1
 from . import refused_names, type_inference
+from .activation import ElifChain, ReturnSite
 from .aggregates import find_type
-from .context import STATEMENTS, ElifChain, ReturnSite, Tracer, require_value
+from .context import STATEMENTS, Tracer, require_value
 from .conversions import conform
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .expressions import binary

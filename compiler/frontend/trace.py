@@ -17,7 +17,8 @@ from ..ir.walk import renumber
 
 # These modules are imported because they fill the tables of handlers.
 from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401
-from .context import Activation, Tracer
+from .activation import Activation
+from .context import Tracer
 from .parameters import ScalarArgument, declare_parameters
 from .reads import Read
 from .returns import ResultType, check_end, results_of

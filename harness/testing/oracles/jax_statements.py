@@ -26,10 +26,7 @@ from .jax_ops import JAX, convert, reinterpret, storage
 
 @dataclass
 class LockstepLaunch:
-    """Hold what all tasks of a launch share: kernel, memory, scalars, random key, and the values that are read.
-
-    `used` holds the values that some statement or box reads.
-    """
+    """Hold what all tasks of a launch share: kernel, memory, scalars, random key, and the values that are read."""
 
     kernel: n.Kernel
     cells: dict[str, Cells]

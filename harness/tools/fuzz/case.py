@@ -171,10 +171,7 @@ class _Case:
         return replace(options, effort=self.plan.effort)
 
     def _backends_forward(self, outcome: Outcome, among: FuzzPlan | None = None) -> None:
-        """Compare the forward results of all backends with the outcome of the reference.
-
-        `among` is a plan that may choose other code than the case's plan.
-        """
+        """Compare all backends' forward results with the reference's outcome; `among` replaces the case's plan."""
         options, plan = self._options(PRECISE), among or self.plan
         if not isinstance(outcome, OkOutcome):  # Code with checks runs one iteration after the other.
             options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
