@@ -46,7 +46,7 @@ def kind_of(mode: int) -> str:
 
 
 class Folder:
-    """Represent an open folder; the constructor raises OSError.
+    """Represent a folder held open, whose files are accessed by name; the constructor raises OSError on failure.
 
     With `follow`, the path itself may be a link, because the user named it.
 
@@ -127,7 +127,10 @@ class Folder:
         return descriptor
 
     def read(self, name: str, limit: int, own: bool = False) -> bytes:
-        """Return the content of a regular file. Raise UnsafePathError if the file has more than `limit` bytes."""
+        """Return the content of a regular file; if `own`, it must be this user's and writable by nobody else.
+
+        Raise UnsafePathError if this does not hold, or if the file has more than `limit` bytes.
+        """
         with os.fdopen(self.open(name, limit, own), "rb") as file:
             found = file.read(limit + 1)
         # The file may have grown since it was opened.

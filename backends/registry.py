@@ -17,7 +17,7 @@ from .forks import free_in_child
 
 @dataclass(frozen=True)
 class Registration:
-    """Describe a backend before it is imported: the module and class to load, and what its code is made of.
+    """Describe a backend that is not yet imported: its module and class, and the tables that generate its code.
 
     Attributes:
         module: name of the module of its class

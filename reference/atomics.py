@@ -30,7 +30,7 @@ UFUNCS: dict[str, np.ufunc] = {
 
 @dataclass(frozen=True)
 class _Domain:
-    """Describe how values are encoded as numbers on which a NumPy ufunc computes an atomic correctly, and decoded.
+    """Hold functions that convert values to numbers on which a NumPy ufunc computes an atomic correctly, and back.
 
     Attributes:
         encode: turns values into these numbers

@@ -1,4 +1,4 @@
-"""Make the reference interpreter usable as a backend."""
+"""Implement the interface of backends by the reference interpreter."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _continue(m: Machine, s: n.Continue, f: LaneFrame) -> None:
 
 @RUN.row(n.Return)
 def _return(m: Machine, s: n.Return, f: LaneFrame) -> None:
-    """Record that a lane has returned from the kernel, and return None."""
+    """Record that the lanes of the frame have returned from the kernel, and return None, as no lane goes on."""
     m.chunk.returned = True
 
 

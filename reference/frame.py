@@ -1,4 +1,4 @@
-"""Represent the iterations (lanes) that execute a statement together, and the values that they have computed.
+"""Represent a set of lanes (iterations) that execute a statement together, and the values they have computed.
 
 A frame is a set of lanes, in ascending order, with one dense vector per value. A frame computes for its own lanes
 alone, so lanes outside it cannot touch memory, trap or warn. Divergence makes smaller frames; values of an outer frame

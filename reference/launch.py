@@ -37,7 +37,7 @@ HANDLERS = (values, places, control)
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """Describe a launch on the reference interpreter that has ended.
+    """Represent the counts of a finished launch on the reference: executed statements, and adstack depths.
 
     Attributes:
         executed: number of executed statements; each counts once per frame

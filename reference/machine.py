@@ -32,7 +32,7 @@ RUN: Table[type[Stmt], Handler] = Table(
 
 @dataclass
 class ExitTarget:
-    """Collect the lanes that leave a running loop or scope early, and those that wait for the loop's next trip.
+    """Collect lanes that leave a loop or scope early, and lanes that wait for the next trip of the loop.
 
     Attributes:
         broken: lanes that left it

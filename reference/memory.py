@@ -1,4 +1,4 @@
-"""Bind the arrays of a launch and its zeroed temporaries to names, each seen as one flat vector.
+"""Bind the arrays and the zeroed temporaries of a launch to names, with the elements of each as one flat vector.
 
 Binding checks names, dtypes, ranks and layout once, so that handlers need not.
 """

@@ -35,13 +35,13 @@ def _vector(total: int, width: int) -> Iterator[ChunkRange]:
 
 
 def _forward(total: int, width: int) -> Iterator[ChunkRange]:
-    """Yield single iterations, first to last."""
+    """Yield one-iteration chunks of `total` iterations, first to last, whatever the width."""
     for start in range(total):
         yield start, start + 1
 
 
 def _reverse(total: int, width: int) -> Iterator[ChunkRange]:
-    """Yield single iterations, last to first."""
+    """Yield one-iteration chunks of `total` iterations, last to first, whatever the width."""
     for start in reversed(range(total)):
         yield start, start + 1
 

@@ -1,4 +1,4 @@
-"""Execute statements that access array elements, locals, local arrays or adstacks."""
+"""Execute statements that read or write array elements, locals, local arrays or adstacks."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _set_element(m: Machine, s: n.SetElement, f: LaneFrame) -> LaneFrame:
 
 
 def _filled(m: Machine, s: StackStatement, f: LaneFrame) -> ChunkStack:
-    """Return the adstack that a statement accesses. Raise an error if it is empty in some lane."""
+    """Return the adstack that the statement accesses. Raise EmptyStack if it is empty in some lane."""
     stack = m.stack(s.stack)
     m.check(EmptyStack, s, f, np.equal(stack.top(f), 0), lambda _: f"{_described(stack)} is empty")
     return stack
@@ -167,7 +167,7 @@ def _alloca(m: Machine, s: n.StackAlloca, f: LaneFrame) -> LaneFrame:
 
 @RUN.row(n.StackPush)
 def _push(m: Machine, s: n.StackPush, f: LaneFrame) -> LaneFrame:
-    """Push one value per lane to an adstack. Raise AdstackOverflow if it is full in some lane."""
+    """Push one value to an adstack in each lane. Raise AdstackOverflow if it is full in some lane."""
     stack = m.stack(s.stack)
     if stack.capacity is not None:
         m.check(

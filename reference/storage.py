@@ -109,7 +109,7 @@ class HeapCounter:
 
 
 class ChunkStack:
-    """Represent one adstack for all lanes of a chunk; its memory [slot][lane] grows up to the capacity.
+    """Represent one adstack in all lanes of a chunk; its memory [slot][lane] grows up to the given capacity.
 
     The number of slots in use (`top`) is one number as long as all lanes agree, else a vector over the chunk.
 

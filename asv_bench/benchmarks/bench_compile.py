@@ -106,7 +106,7 @@ class Whole(Compile):
 
 
 class Passes(Compile):
-    """Measure one pass: the sum over all its calls in the pipeline that makes a grad kernel."""
+    """Measure one compiler pass: the total time of all its calls in the pipeline that makes a grad kernel."""
 
     workloads = KERNELS
     params = (KERNELS, PASSES)
@@ -124,7 +124,7 @@ class Passes(Compile):
 
 
 class Native(Compile):
-    """Measure the path from the lowered kernel to machine code of this CPU."""
+    """Measure the compilation of a lowered kernel for this CPU: LLVM IR generation, and all steps to machine code."""
 
     workloads = KERNELS
     params = (KERNELS, PRODUCTS)

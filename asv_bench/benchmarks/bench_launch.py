@@ -70,7 +70,7 @@ class Seed(Bench):
 
 
 class Recounted(Bench):
-    """Measure grad kernels whose adstacks must be sized again at each launch, because the loop bound was written."""
+    """Measure grad kernels whose adstacks must be sized again at each launch, because the loop bound is rewritten."""
 
     workloads = ("tiny_loop",)
     params = (ARCHES,)

@@ -96,7 +96,7 @@ def of_jax(x: np.ndarray, trips: int) -> Pair:
 
 
 def of_dialect(name: str, **options: Any) -> Callable[[np.ndarray, int], Pair]:
-    """Return a function that builds the sine recurrence for a peer that has stackgrad's kernel syntax."""
+    """Return a function that makes the forward and gradient functions of the sine recurrence for the peer `name`."""
 
     def make(x: np.ndarray, trips: int) -> Pair:
         peer = importlib.import_module(name)

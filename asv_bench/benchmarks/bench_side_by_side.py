@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 class SideBySide(Bench):
-    """Measure one column of the comparison tool `stackgrad.harness.tools.bench`, as the median of seven samples."""
+    """Measure a result column of `stackgrad.harness.tools.bench`: the median time of seven samples, or a size."""
 
     params = (COLUMNS,)
     param_names = ("column",)

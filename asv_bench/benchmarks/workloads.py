@@ -101,7 +101,7 @@ def real(shape: Any, values: np.ndarray | None = None) -> sg.Field:
 
 
 def whole(values: np.ndarray) -> sg.Field:
-    """Return a field of 32-bit integers."""
+    """Return a field of 32-bit integers that holds the given values."""
     field = sg.field(sg.i32, values.shape)
     field.from_numpy(values.astype(np.int32))
     return field

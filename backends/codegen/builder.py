@@ -40,7 +40,7 @@ def _truth(t: Type) -> Type:
 
 
 def _binary(name: str) -> Callable[..., LLVMValue]:
-    """Return a method that emits a binary instruction."""
+    """Return a method of IRBuilder that emits the binary LLVM instruction `name`."""
 
     def emit(self: IRBuilder, x: LLVMValue, y: LLVMValue, flags: Sequence[str] = ()) -> LLVMValue:
         return self._pure(x.type, f"{' '.join((name, *flags))} {x.type.text} {x.ref}, {y.ref}")
@@ -241,7 +241,7 @@ class IRBuilder:
     def cmpxchg(
         self, place: LLVMValue, expected: LLVMValue, new: LLVMValue, ordering: str, scope: str = ""
     ) -> tuple[LLVMValue, LLVMValue]:
-        """Emit an atomic compare-and-exchange. Return the old value and the condition that the exchange was done.
+        """Emit an atomic compare-and-exchange; return the old value and the condition that the exchange was done.
 
         Returns:
             (old content, condition 'it was as expected and is replaced').
@@ -314,11 +314,11 @@ class IRBuilder:
         self._leave(f"br {cond}, label {then.ref}, label {orelse.ref}{weights}")
 
     def ret(self, value: LLVMValue) -> None:
-        """Close the block by returning a value."""
+        """Emit `ret` with a value, which ends the basic block."""
         self._leave(f"ret {value}")
 
     def ret_void(self) -> None:
-        """Close the block by returning without a value."""
+        """Emit `ret void`, which ends the basic block."""
         self._leave("ret void")
 
     def if_else(self, cond: LLVMValue, then: Callable[[], None], orelse: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""This module converts between scalar types as docs/ir.md states it: saturating, NaN to 0, halves by nearest even.
+"""This module emits casts between scalar types by docs/ir.md: saturating, NaN to 0, f16 rounded to nearest even.
 
 f16 takes part in arithmetic as f32 only, and every conversion to or from it goes through f32.
 """

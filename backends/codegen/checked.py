@@ -15,7 +15,7 @@ Deferred = list[tuple[ir.LLVMValue, Callable[[], object]]]
 
 
 class TaskChecks:
-    """Decide and cache which index checks the tasks of a module need; each task is analyzed once."""
+    """Decide which index checks the code of each task needs, and cache the result, so that a task is analyzed once."""
 
     def __init__(self, options: Options, hoist: bool) -> None:
         """Store the options; `hoist` allows the checks of a serial loop to run once before the loop."""

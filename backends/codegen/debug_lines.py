@@ -19,7 +19,7 @@ _FIRST = 1
 
 
 class DebugLines(ir.Lines):
-    """Represent the debug metadata nodes of one module: each text has one numbered node."""
+    """Represent the debug metadata nodes of one LLVM module; nodes with the same text share one number."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -1,4 +1,4 @@
-"""This module holds the state of code generation: ModuleState for a module, ArithEmitter for straight-line code.
+"""This module defines emitters of LLVM IR: ModuleState for one LLVM module, ArithEmitter for straight-line code.
 
 Rows of OPS see only an `ArithEmitter`: a builder and the module. They are free of control flow, so they work on scalars
 and on vectors. Rows of statements see an `Emitter` (llvm/emit.py, spirv/emit.py).

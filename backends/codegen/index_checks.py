@@ -84,7 +84,7 @@ def check_indices(
 def _put_off(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Emit index comparisons and defer their traps. Return the condition 'an index is outside', or None."""
+    """Emit index comparisons, defer their traps, and return the condition 'an index is outside', or None."""
     found: ir.LLVMValue | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]

@@ -250,7 +250,7 @@ _FIRST_LOOP = 1 << 20
 
 
 class LLVMModule:
-    """Represent a module: its functions by name, and the definitions of its variables as text."""
+    """Represent an LLVM module: its functions by name, and the definitions of its variables as text."""
 
     def __init__(self) -> None:
         self.functions: dict[str, LLVMFunction] = {}

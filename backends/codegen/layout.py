@@ -253,7 +253,7 @@ def _state(kernel: Kernel, out: BlockLayout, tasks: Mapping[int, TaskState]) -> 
 
 
 class _SlotAllocator:
-    """Allocate consecutive 8-byte words and return the byte offset of each allocation."""
+    """Allocate consecutive 8-byte words of an argument block; a call returns the byte offset of the allocated words."""
 
     def __init__(self) -> None:
         self.used = 0
@@ -292,7 +292,7 @@ def _stacks(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
 
 
 def _parameters(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
-    """Assign the words that hold arrays and scalar arguments.
+    """Assign words of the argument block to the arrays and the scalar arguments of a kernel.
 
     An adjoint shares the extents of its array, and has slots only if the kernel accesses it.
     """

@@ -114,7 +114,10 @@ class PrintBuffer:
             return self._claimed
 
     def release(self, number: int) -> None:
-        """Unregister an executable. No launch of it may be in flight, and its printed text must have been read."""
+        """Unregister executable `number` from the print buffer. None of its launches may be in flight.
+
+        The text that the executable printed must have been read before.
+        """
         self._sites.pop(number, None)
 
     def take(self) -> PrintedText:

@@ -34,7 +34,7 @@ Forms = tuple[tuple[Affine, Scalar], ...]
 
 @dataclass(frozen=True)
 class ElementSum:
-    """Represent the atomic updates of one element that each thread accumulates privately and adds once.
+    """Represent atomic updates of one element by all iterations, which each thread combines and then applies once.
 
     Attributes:
         op: Name of the operation.

@@ -148,7 +148,7 @@ class CpuExecutable:
         return self.layout.printer_at != 0  # the block of a kernel that prints has this slot, and not at its begin
 
     def stand(self, block: ArgumentBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare an argument block for launches without Python. Return False if another launch is using the heap.
+        """Prepare an argument block for launches without Python; return False if another launch is using the heap.
 
         Args:
             block: Block to prepare.

@@ -1,4 +1,4 @@
-"""This module counts the cores that this process may use: those that it may run on, within the quota of its group."""
+"""This module counts the cores that this process may use, by its CPU affinity and the quotas of its control groups."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ WIDEST = 16
 
 @dataclass
 class StackPlacement:
-    """Represent the data of an executable that decide the memory layout of its adstacks, apart from sizes.
+    """Represent all data of an executable, except adstack sizes, that decide the memory layout of its adstacks.
 
     Attributes:
         kernel: The kernel.
@@ -73,7 +73,7 @@ def place(kernel: Kernel, layout: BlockLayout, options: Options, target: Target)
 
 @dataclass
 class StackPlan:
-    """Represent the memory layout of the adstacks in one launch: block words, and bytes of each slab.
+    """Represent the memory layout of the adstacks in one launch: words of the argument block, bytes of each slab.
 
     Attributes:
         words: Words with their byte offsets in the block.

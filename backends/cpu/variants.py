@@ -1,4 +1,4 @@
-"""This module compiles the masked code of a kernel as a separate module, when a launch first needs it.
+"""Compile the masked code of a kernel to a second LLVM module, when a launch first needs that code.
 
 Native code asks through a callback, with the block of the launch and the number of the task; the answer is written into
 the block's slot of that task and stays in the slot. All tasks are made at once: a kernel that wants one masked function

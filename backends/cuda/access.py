@@ -17,7 +17,7 @@ from .memory import is_addressable, managed_array
 
 
 class HostAccess:
-    """Read and write arrays for the host, after all launches; each method raises the device's error if there is one."""
+    """Let the host read and write arrays after all launches; each method raises a pending error of the device."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device

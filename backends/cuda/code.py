@@ -85,7 +85,10 @@ class DeviceCode:
 
 
 def generate(kernel: Kernel, options: Options) -> DeviceCode:
-    """Return the code of a kernel. Raise Unsupported if limits.py rules it out or it has too many parameters."""
+    """Return the generated LLVM IR of a kernel for NVIDIA GPUs, with its layout, sites and entry points.
+
+    Raise Unsupported if limits.py rules the kernel out or it has too many parameters.
+    """
     check(kernel, NVPTX.name)
     layout = layout_of(kernel, options)
     if layout.passed > PARAMETERS:
@@ -128,7 +131,7 @@ def _writes_its_bounds(task: Task) -> bool:
 
 
 class _EntryWriter:
-    """Write one GPU entry point, which returns at once if an earlier task failed or ended the kernel."""
+    """Write one GPU entry point whose code returns at once if an earlier task failed or ended the kernel."""
 
     def __init__(self, m: ModuleState, name: str, together: bool = False) -> None:
         by_value = ir.Type(f"ptr byval([{max(m.layout.passed, 8)} x i8]) align 8")

@@ -343,7 +343,7 @@ class CudaDevice(DeviceQueue):
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def hold(self, thing: object, size: int = 0) -> None:
-        """Keep an object alive until launches are over."""
+        """Keep an object alive until all launches that may be in flight are over."""
         self.drop(partial(_forget, thing), size)
 
     def tidy(self) -> None:

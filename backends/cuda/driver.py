@@ -205,7 +205,7 @@ class Driver(Protocol):
         """Destroy a stream."""
 
     def wait(self, stream: int | None = None) -> None:
-        """Wait for the work of a stream."""
+        """Wait for the work queued on a stream, by default on the current stream."""
 
     def wait_all(self) -> None:
         """Wait for the work of all streams."""

@@ -1,4 +1,4 @@
-"""This module defines the words of the table through which native code calls the driver, one table per device."""
+"""This module defines the layout of the word table, one per device, by which native code calls the GPU driver."""
 
 from __future__ import annotations
 

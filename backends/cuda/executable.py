@@ -34,7 +34,7 @@ WIDTH = 128
 
 @dataclass
 class LoadedKernel:
-    """Represent what an executable holds on the device: its module, its error record, memory of its blocks.
+    """Represent what an executable owns on the device: loaded code, error record, memory of its argument blocks.
 
     Attributes:
         module: Handle of its code.

@@ -176,7 +176,7 @@ class _ReplayWriter:
         return self.b.load(self.b.gep(self.plan, const(I64, place), I64), I64)
 
     def _leave_if(self, cond: ir.LLVMValue, code: int) -> None:
-        """Return `code` from `sg.replay` if the condition holds."""
+        """Emit a return of `code` from `sg.replay` that is taken if the condition holds."""
         with self.b.if_then(cond):
             self.b.ret(const(I32, code))
 

@@ -53,7 +53,7 @@ def host_code(kernel: Kernel, layout: BlockLayout, entries: Entries, width: int)
 
 
 class _LaunchWriter:
-    """Emit the body of `launch`, which returns as soon as the driver refuses a call."""
+    """Emit the body of the host function `launch`, which returns as soon as the driver refuses a call."""
 
     def __init__(self, m: ModuleState, function: ir.LLVMFunction, entries: Entries, width: int) -> None:
         self.m, self.function, self.width = m, function, width

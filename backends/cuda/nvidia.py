@@ -61,7 +61,7 @@ class CudaDriver:
         self.entry_points = {name: self._address(name) for name in ADDRESSES.values()}
 
     def _address(self, name: str) -> int:
-        """Return the address of a function of the driver."""
+        """Return the address of the driver's function `name`."""
         return int(self._call("cuGetProcAddress", name.encode(), 12000, 0)[0])
 
     def _call(self, name: str, *arguments: Any) -> Any:
@@ -72,7 +72,7 @@ class CudaDriver:
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def _refusal(self, code: int, call: str) -> DriverError:
-        """Return the error for a code of the driver."""
+        """Return the DriverError for the error code that the driver function `call` has returned."""
         return DriverError(code, *self.describe(code), call)
 
     def describe(self, code: int) -> tuple[str, str]:
@@ -235,7 +235,7 @@ class CudaDriver:
         self._call("cuStreamDestroy", stream)
 
     def wait(self, stream: int | None = None) -> None:
-        """Wait for the work of a stream."""
+        """Wait for the work queued on a stream, by default on the current stream."""
         self._call("cuStreamSynchronize", self._on(stream))
 
     def wait_all(self) -> None:

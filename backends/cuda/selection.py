@@ -1,4 +1,4 @@
-"""This module decides which gated tasks run over a list or by chunks, and emits the code that tests the gates.
+"""This module decides if a gated task runs over a list of passing iterations or by chunks, and emits gate tests.
 
 A task with adstacks gets a list of all iterations that pass, so that there need be no rows for the rest; it is known if
 that pays, for sizes are counted (policy.py). A task without adstacks runs over what passes of each chunk (chunks.py),
@@ -141,7 +141,7 @@ def select_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
 
 
 class ListedTask(PrivateSums):
-    """Emit a task that runs the iterations of its list, or all iterations if the list was too short."""
+    """Emit a task that runs the iterations in its list of passing ones, or all iterations if the list was too short."""
 
     def begin(self, e: Emitter) -> None:
         """Emit the comparison that tells if the list has room for all iterations that pass."""

@@ -19,12 +19,12 @@ from ..llvm.atomics import combine
 
 
 def special_register(m: ModuleState, b: IRBuilder, name: str) -> ir.LLVMValue:
-    """Return a special register as an i32."""
+    """Emit a read of the GPU's special register `name`, such as tid.x, and return its value as an i32."""
     return b.call(m.declare(f"llvm.nvvm.read.ptx.sreg.{name}", I32, []), [])
 
 
 def _wide(m: ModuleState, b: IRBuilder, name: str) -> ir.LLVMValue:
-    """Return a special register as an i64."""
+    """Emit a read of the GPU's special register `name`, such as tid.x, and return its value as an i64."""
     return b.zext(special_register(m, b, name), I64)
 
 
@@ -145,7 +145,7 @@ def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.LLVMValue) -> ir.LLVMV
 
 
 def _broadcast(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Emit the body of the function that `broadcast_block` calls."""
+    """Write the body of a GPU function that returns the i64 argument of a block's first thread in all threads."""
     b, m = e.b, e.m
     told = m.module.shared("sg.shared.told", I64, 1)
     with b.if_then(b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))):
@@ -165,7 +165,7 @@ def claim_block(m: ModuleState, b: IRBuilder, cell: ir.LLVMValue, count: ir.LLVM
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Emit the body of the function that `claim_block` calls."""
+    """Write the body of a GPU function that adds `count` to a counter once per block and returns the old value."""
     b, m, (cell, count) = e.b, e.m, function.args
     told = m.module.shared("sg.shared.told", I64, 1)
     first = b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))

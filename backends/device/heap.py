@@ -42,7 +42,7 @@ class HeapDriver(Protocol):
         """Return (bytes left on the device, bytes that it has)."""
 
     def wait(self, stream: int | None = None) -> None:
-        """Wait for the work of a stream."""
+        """Wait for the work queued on a stream, by default on the current stream."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""This module decides how many threads and rows a GPU task with adstacks gets, and if it runs over a list.
+"""This module decides how many threads and rows a GPU task with adstacks gets, and if it runs a list of iterations.
 
 A row of T neighboring ones costs its deepest iteration, and T threads in flight want T rows. Histories that stay in
 half of the second-level cache are read back at its speed, so
@@ -76,7 +76,7 @@ class TaskDemand:
 
 @dataclass(frozen=True)
 class TaskGeometry:
-    """Represent the number of rows (and threads) with which a task runs, and the capacity of its list.
+    """Represent the number of rows (and threads) with which a task runs, and the capacity of its list of iterations.
 
     Attributes:
         rows: Rows held at once, and threads at most.

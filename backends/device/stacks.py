@@ -34,7 +34,7 @@ ENTRY = 4
 
 @dataclass
 class StackPlacement:
-    """Represent the data of an executable that decide the memory layout of its adstacks, apart from sizes.
+    """Represent all data of an executable, except adstack sizes, that decide the memory layout of its adstacks.
 
     Attributes:
         kernel: The kernel.
@@ -119,7 +119,7 @@ def rows_in_flight(placement: StackPlacement, task: int, sizes: Sizes) -> Concur
 
 @dataclass
 class StackPlan:
-    """Represent the memory layout of the adstacks in one launch: block words, bytes of slabs, iteration lists.
+    """Represent the memory layout of the adstacks in one launch: argument block words, slab bytes, iteration lists.
 
     Attributes:
         dispatches: How each task runs.

@@ -1,4 +1,4 @@
-"""This module numbers the words of a handle: the memory that describes an expected call to the trampoline.
+"""This module numbers the words of a handle, the memory that describes a call which the trampoline expects.
 
 A *root* belongs to one kernel in one direction; it leads to a chain of *handles*, tried in order. A handle is one run
 of words: a head, an entry for each argument, an entry for each array, and spare words. Entries name words of the block,

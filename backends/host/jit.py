@@ -61,7 +61,7 @@ def _linker() -> llvm.LLJIT:
 
 
 class NativeCode:
-    """Represent a loaded module; its code is unloaded with this object.
+    """Represent native code loaded into this process; the code is unloaded when this object is deleted.
 
     Machine code that an earlier process has left in the cache is loaded as it is; else it is made, and left in the
     cache.
@@ -136,7 +136,7 @@ def _crashed(what: str, error: Exception, generated: KernelCode, effort: int) ->
 
 
 def optimized_module(text: str, effort: int = 2) -> llvm.ModuleRef:
-    """Return the optimized module; the caller holds LLVM's lock."""
+    """Return the LLVM module of an IR text, optimized at level `effort`; the caller holds LLVM's lock."""
     owner = machine(effort)
     module = parse(text, owner.triple, str(owner.target_data))
     optimize(module, owner, effort)

@@ -28,14 +28,17 @@ class ObjectFunction(NamedTuple):
 
 
 class AddressLine(NamedTuple):
-    """Represent the line of code from this address up to that of the next entry; place is None for code of no line."""
+    """Represent an entry of a line table: the source line of the code from `address` up to the next entry's address.
+
+    `place` is the file and the line, or None for code that belongs to no line.
+    """
 
     address: int
     place: tuple[str, int] | None
 
 
 class ObjectSection(NamedTuple):
-    """Represent a section of an object file: its number, name, bytes and linked section."""
+    """Represent a section of an object file: its number, name and bytes, and the number of the section it links to."""
 
     number: int
     name: str
@@ -219,7 +222,7 @@ def _files(cursor: _Cursor) -> list[str]:
 
 
 def _run(p: _LineProgram, starts: dict[int, int]) -> list[AddressLine]:
-    """Run a line program and return its lines."""
+    """Run a DWARF line program and return the source line of each range of addresses."""
     while p.code.at < p.end:
         opcode = p.code.byte()
         if opcode > len(p.lengths):

@@ -31,7 +31,7 @@ _TEXTS = 1
 
 
 class PinnedName(NamedTuple):
-    """Represent the memory words that show that a name still means the same object.
+    """Represent memory words, with their values, that stay unchanged while a name still denotes the same object.
 
     Attributes:
         words: Addresses of words, each with what it contains.

@@ -50,7 +50,7 @@ class ReadyExecutable(Protocol):
         """Return a new argument block that is not yet filled for a launch."""
 
     def stand(self, block: Any, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare an argument block for launches without Python. Return False if each launch still needs Python."""
+        """Prepare an argument block for launches without Python; return False if each launch still needs Python."""
 
     def refuse(self, block: Any, sizes: Sizes) -> bool:
         """Raise the error of a failed launch, or retry it. Return True if the block can still be launched."""
@@ -148,7 +148,10 @@ class ReadyLaunch:
         arguments: Sequence[ExpectedArgument],
         held: Sequence[LaunchArray],
     ) -> None:
-        """Create the handle. Raise KeyError if a scalar has a type that the trampoline does not support."""
+        """Create the handle that describes calls with the given arguments and arrays.
+
+        Raise KeyError if a scalar has a type that the trampoline does not support.
+        """
         self.executable, self.number = executable, number
         self.block = executable.new_block()
         self.sizes = Sizes()
@@ -234,7 +237,7 @@ class ReadyLaunch:
         sizes: Sizes,
         pins: Sequence[PinnedName] = (),
     ) -> bool:
-        """Fill the argument block and make the handle valid. Return False if each launch still needs Python.
+        """Fill the argument block and make the handle valid, or return False if each launch still needs Python.
 
         Args:
             generation: Generation of the runtime.

@@ -213,7 +213,7 @@ class Launcher:
             stats.readbacks += counters.readbacks - readbacks
 
     def _evaluate(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
-        """Evaluate the size expressions. Return None if there are none, or if they do not hold for these arguments."""
+        """Return the sizes by size expressions, or None if none exist or if they do not hold for the arguments."""
         finder = self._finder
         if finder is None:
             return None

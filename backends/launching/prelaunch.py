@@ -53,7 +53,7 @@ NO_DRAWS = Draws()
 
 
 class PreLaunch:
-    """Represent a kernel that is launched before another one on its arrays, and the inputs of its result.
+    """Represent a kernel launched before another kernel on the same arrays, and the arrays and scalars it reads.
 
     Attributes:
         kernel: the kernel

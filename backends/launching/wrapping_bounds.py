@@ -54,7 +54,7 @@ MOST = 64
 
 @dataclass(frozen=True)
 class ProductBound:
-    """Represent a loop bound that is checked for overflow before each launch.
+    """Represent a loop bound that is checked for overflow before each launch, and the function that computes it.
 
     Attributes:
         value: computes the bound

@@ -96,7 +96,7 @@ class _TaskTimer:
 
 
 class _Dispatch:
-    """Emit the run of one parallel task whose box is in the argument block."""
+    """Emit the code that runs one parallel task over the box in the argument block, as masked or branching code."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, index: int, task: Task) -> None:
         self.m, self.b, self.block, self.index = m, b, block, index

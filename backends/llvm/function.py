@@ -32,7 +32,7 @@ IterationRun = tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue]
 
 
 class TaskExtension:
-    """Add target-specific code to the function of a task at fixed points; this base class adds none.
+    """Add target-specific code to a task's function, such as before its first iteration; this base class adds none.
 
     Attributes:
         copies: Number of copies of the body, for iterations that run together.
@@ -64,7 +64,7 @@ class TaskExtension:
         """Emit code that runs after the last iteration of a run."""
 
     def end(self, e: Emitter) -> None:
-        """Emit code that runs after all ranges, if no iteration failed."""
+        """Emit the code that the extension adds at the end of a task's function, if no iteration failed."""
 
 
 NOTHING = TaskExtension()

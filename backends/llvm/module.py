@@ -70,7 +70,7 @@ class LazyGenerated:
 
     @cached_property
     def _made(self) -> Generated:
-        """Run the generator and return its result. Raise InternalError if the digest of the text is unexpected."""
+        """Run the generator and return its result; raise InternalError if the text's digest is unexpected."""
         made = self._make()
         if self._expected not in (None, made.digest):
             raise InternalError(f"kernel {self.kernel.name}: the code in the cache was made of another text")

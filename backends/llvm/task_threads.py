@@ -193,7 +193,7 @@ def _keep(m: ModuleState, b: IRBuilder, kept: ir.LLVMValue, elapsed: ir.LLVMValu
 
 
 def _threads(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, task: int, work: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the number of threads for a task. It is limited by the rows of the launch and by the estimated work."""
+    """Return the number of threads for a task, limited by the rows of the launch and by the estimated work."""
     most: ir.LLVMValue = const(I64, m.options.threads)
     if any(stack.task == task for stack in m.layout.stacks):
         most = _least(m, b, most, b.load(slot(b, block, m.layout.threads_at[task]), I64))

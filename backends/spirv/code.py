@@ -53,7 +53,7 @@ def _real(name: str) -> Callable[..., SpirvValue]:
 
 
 def _product(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
-    """Emit a product of reals. If it may be contracted, record its factors so that a later sum becomes an fma."""
+    """Emit a product of reals; if it may be contracted, record its factors so that a later sum becomes an fma."""
     v, w = hide_value(self, x), hide_value(self, y)
     made = self.arithmetic("FMul", v, w)
     if CONTRACT in flags:
@@ -133,7 +133,10 @@ def _placing(fold: Callable[..., SpirvValue]) -> Callable[..., SpirvValue]:
 
 
 def _count(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits a shift. The shift count must have the operand's type and be less than its width."""
+    """Return a method that emits the shift `name`.
+
+    The shift count must have the operand's type and be less than its width.
+    """
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, count: ir.LLVMValue) -> SpirvValue:
         v, w = self.value(x), self.value(count)
@@ -240,7 +243,7 @@ class ArithmeticWriter(FunctionWriter):
         return self._to_real("ConvertUToF", "UConvert", x, to)
 
     def _to_real(self, name: str, widen: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert an integer to a real."""
+        """Emit the conversion of an integer to the real type `to` by the instruction `name`."""
         # Narrow integers are widened to 32 bits first, because every device converts from there.
         if isinstance(x.type, ir.IntType) and x.type.width < 32:
             x = self._resized(widen, x, I32)

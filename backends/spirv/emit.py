@@ -1,4 +1,4 @@
-"""This module holds the state of SPIR-V code generation: of a module, of arithmetic, and of one task.
+"""This module defines the emitters of SPIR-V: for a whole SPIR-V module, for arithmetic, and for one task.
 
 Rows of OPS see an `ArithEmitter`: a `ArithmeticWriter` and the module, with the methods that rows of the LLVM generator
 call, so that a row or a polynomial of that generator also serves for SPIR-V. Rows of statements see an `Emitter`, which
@@ -191,7 +191,7 @@ class ModuleState:
         body: Callable[[ArithEmitter, ArithmeticWriter], None],
         attributes: Sequence[str] = (),
     ) -> ArithmeticWriter:
-        """Return a function of the module. The first call with this name has `body` write it.
+        """Return the function `name` of the SPIR-V module; the first call with this name has `body` write it.
 
         Args:
             name: name of the function, by which it is found again
@@ -209,7 +209,7 @@ class ModuleState:
 
 
 class ArithEmitter:
-    """Emit the arithmetic of shared scalar operations into one SPIR-V function.
+    """Emit into one SPIR-V function the arithmetic of the scalar operations that are shared with LLVM code.
 
     Attributes:
         m: state of the module

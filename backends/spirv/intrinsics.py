@@ -37,7 +37,7 @@ def _hiding(name: str) -> Callable[..., SpirvValue]:
 
 
 def _step(name: str) -> Callable[..., SpirvValue]:
-    """Return a function that emits `floor` or `ceil`."""
+    """Return a function that emits the rounding operation `name`, which is floor or ceil."""
 
     def write(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
         if e.m.features.quirks.flushes and x.type == F32:

@@ -231,7 +231,7 @@ class SpirvModule:
         return self._declared("two words", "TypeStruct", word, word)
 
     def helper(self, name: str, make: Callable[[], T]) -> T:
-        """Return a function of the module. The first call with this name has `make` write it."""
+        """Return the function `name` of the SPIR-V module; the first call with this name has `make` write it."""
         if name not in self._helpers:
             self._helpers[name] = make()
         return cast(T, self._helpers[name])

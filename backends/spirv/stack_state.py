@@ -1,4 +1,4 @@
-"""This module keeps the cursors of a shader's adstacks, one cursor for all adstacks that grow and shrink together.
+"""This module tracks the cursors of a shader's adstacks, one cursor for all adstacks that grow and shrink together.
 
 Stacks that always have one depth (equal_depths.py) and slots of one size in one slab form a group. The cursor is the
 address of the first free slot of the group's first stack. The free slots of the other stacks lie at distances known at

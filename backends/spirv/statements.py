@@ -68,7 +68,7 @@ def _shape(e: Emitter, stmt: n.Shape) -> None:
 
 @LOWER.row(n.Op)
 def _op(e: Emitter, stmt: n.Op) -> None:
-    """Emit an operation. In debug builds, trap if an integer is divided by zero."""
+    """Emit a scalar operation of the IR; debug builds trap if an integer is divided by zero."""
     args = [e.operand(a) for a in stmt.args]
     types = tuple(a.type for a in stmt.args)
     if e.m.options.debug and stmt.op in ("floordiv", "mod") and types[0].is_int:

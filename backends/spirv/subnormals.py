@@ -123,7 +123,7 @@ def with_sign(code: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> Spirv
 
 
 def floor_or_ceil(code: ArithmeticWriter, name: str, x: SpirvValue) -> SpirvValue:
-    """Return floor(x) or ceil(x)."""
+    """Return floor(x) or ceil(x), whichever `name` is, also right for subnormal x."""
     # The floor or ceiling of a subnormal number is 0 or the integer beside it, which its sign decides.
     side, beside = (_negative, -1.0) if name == "floor" else (_positive, 1.0)
     small = code.and_(side(code, code.bitcast(x, I32)), is_small(code, x))

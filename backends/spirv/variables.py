@@ -1,4 +1,4 @@
-"""Represent the variables of a function: scalars and local arrays."""
+"""Represent the variables of a SPIR-V function: scalars and local arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ShaderVariable:
-    """Represent a scalar variable of a function; all addresses that it holds are of one buffer."""
+    """Represent a scalar variable of a SPIR-V function; if it holds addresses, all of them lie in one buffer."""
 
     def __init__(self, code: FunctionWriter, t: ir.Type, id: int) -> None:
         self.code, self.type, self.id = code, t, id

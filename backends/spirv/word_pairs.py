@@ -1,4 +1,4 @@
-"""This module emits 64-bit integers as pairs of 32-bit words, lower word first, on devices without them.
+"""This module emits 64-bit integers as pairs of 32-bit words, lower first, on devices that have no 64-bit integers.
 
 A value of type I64 is a vector of two integers of 32 bits, in registers, variables and memory alike, so an address in
 the argument block and an element of an i64 array are read as on other devices. Each function of this module rewrites
@@ -97,7 +97,7 @@ class PairedIntWriter(ArithmeticWriter):
         return self.pair(low, self.ashr(low, self.const(I32, 31)) if name == "SConvert" else self.const(I32, 0))
 
     def _to_real(self, name: str, widen: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert an integer to a real. A signed pair of words is converted by its magnitude and its sign."""
+        """Emit the conversion of an integer to a real; a signed pair of words is converted by magnitude and sign."""
         if x.type != I64:
             return super()._to_real(name, widen, x, to)
         if name == "ConvertUToF":

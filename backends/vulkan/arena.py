@@ -180,7 +180,7 @@ class DeviceArena:
         return region
 
     def _drop(self, regions: list[ArenaRegion]) -> None:
-        """Remove regions from the table, then free them."""
+        """Remove regions from the arena and from the table that machine code reads, then free their buffers."""
         self._regions = [region for region in self._regions if region not in regions]
         self._publish()
         for region in regions:

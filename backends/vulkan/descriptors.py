@@ -103,7 +103,7 @@ def _no_place(most: int, card: PhysicalDevice) -> str:
 def reserve(
     placement: stacks.StackPlacement, sizes: Sizes, wanted: Mapping[int, TaskGeometry], heap: VulkanHeap
 ) -> tuple[WindowSplit, dict[int, int]]:
-    """Reserve adstack memory, halving threads while memory is short. Return windows, threads, and True if it grew.
+    """Reserve adstack memory, halving threads while memory is short; return the windows and the threads by task.
 
     Returns:
         The split, and the threads by task.

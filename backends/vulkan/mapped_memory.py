@@ -26,7 +26,7 @@ class MappedMemory(SharedMemory):
 
 
 def _taken(queue: Queue, size: int) -> Any:
-    """Return a piece of shared memory. If there is none left, wait, free dropped memory and try again."""
+    """Return a piece of shared memory of `size` bytes; if there is none left, wait and free dropped memory first."""
     try:
         return queue.arena.take(size)
     except DeviceError:

@@ -61,7 +61,7 @@ class Buffer:
         return self._handle
 
     def _bind(self) -> None:
-        """Allocate memory and bind it to the buffer. It is mapped unless only the device uses it."""
+        """Allocate memory and bind it to the buffer; it is mapped unless only the device uses it."""
         device, vk = self.device, self.device.vk
         needs = vk.vkGetBufferMemoryRequirements(device.handle, self._handle)
         kinds = self._kinds

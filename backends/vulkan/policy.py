@@ -1,4 +1,4 @@
-"""This module decides how many threads and rows a task with adstacks gets, and if it runs over a list.
+"""This module decides how many threads and rows a task with adstacks gets, and if it runs a list of iterations.
 
 The rules are those of device/policy.py.
 

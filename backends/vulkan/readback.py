@@ -38,7 +38,7 @@ _LAUNCH = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class _Copies(Ring):
-    """Represent a ring whose command buffers are recorded again for each copy."""
+    """Represent a ring for copies from GPU buffers to the host; each copy records an entry's command buffer anew."""
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
         """Do nothing, because each copy records its own commands anew."""

@@ -17,7 +17,7 @@ from .ring import SLOTS, Ring
 
 
 class TaskTimes(Ring):
-    """Represent a ring whose command buffers write time stamps around each entry point."""
+    """Represent a ring that also measures task times: command buffers write time stamps around each entry point."""
 
     def __init__(
         self, queue: Queue, layout: Any, pipelines: Sequence[Any], size: int, tail: bytes, tasks: Sequence[int]

@@ -1,4 +1,4 @@
-"""This module copies tasks without effects other than stores to chosen arrays: control flow, indices, values.
+"""This module copies tasks without their effects, except for stores to chosen arrays.
 
 The copies have values and locals of their own, because each is defined once in a kernel. Risks follow the copies.
 """

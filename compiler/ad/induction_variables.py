@@ -1,4 +1,4 @@
-"""This module finds integers that a loop changes by equal steps, which follow from the iteration number.
+"""This module finds integers that a loop changes by equal steps, so that they follow from the number of the trip.
 
     set k, init                                  t = init + iteration * c
     while .. { t = get k; ..; set k, t + c }
@@ -23,7 +23,7 @@ from .structure import BlockPath, Structure, inner_blocks
 
 @dataclass(frozen=True)
 class InductionVariable:
-    """Represent an integer of a loop that equals init + sign * times * step.
+    """Represent an integer that a loop changes by equal steps: init + sign * step * (number of trips before).
 
     Attributes:
         loop: The body of the loop that changes the counter.

@@ -53,7 +53,7 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class MarkingKernel:
-    """Hold a marking kernel, the array of each array of marks, and the read of each row of `$conflicts`.
+    """Hold a marking kernel, the array that each array of marks is for, and the read of each row of `$conflicts`.
 
     `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
     """
@@ -64,7 +64,7 @@ class MarkingKernel:
     by_hand: bool = False
 
     def check_sizes(self, sizes: Mapping[str, int]) -> None:
-        """Raise NotDifferentiable if an array has too many elements. `sizes` gives the number of elements by array."""
+        """Raise NotDifferentiable if an array has too many elements for marks; `sizes` has the number of elements."""
         found = [(r, sizes[self.marked[r.marks]]) for r in self.reads]
         large = [size_diagnostic(r, f"{r.array} has {size} elements") for r, size in found if size >= ELEMENTS]
         if large:

@@ -26,7 +26,7 @@ class Network:
         self.left: list[int] = []
 
     def add(self, source: int, target: int, capacity: int) -> None:
-        """Add an edge. Its capacity is the cost of cutting the edge."""
+        """Add an edge from `source` to `target`; `capacity` is the cost of cutting it."""
         for a, b, room in ((source, target, capacity), (target, source, 0)):
             self.edges[a].append(len(self.targets))
             self.targets.append(b)

@@ -100,7 +100,7 @@ class _OrderingPass:
         self.next_id = next_id(kernel)
 
     def run(self) -> bool:
-        """Build the tasks of the ordered kernel in `tasks`. Return True if they differ from the kernel's tasks."""
+        """Build the tasks of the ordered kernel in `tasks`, and return True if they differ from the kernel's tasks."""
         for t, task in enumerate(self.kernel.tasks):
             names = {array: f"{APART}{len(self.apart) + k}" for k, array in enumerate(self._extremes(t))}
             self.apart |= {own: array for array, own in names.items()}

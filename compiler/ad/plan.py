@@ -59,7 +59,7 @@ class SavingPlan:
 
 
 class SavingPlanner:
-    """Compute the saving plan of one task.
+    """Compute the plan of one task: how the reverse sweep obtains each value that it reads.
 
     Attributes:
         structure: The structure of the task.
@@ -75,7 +75,7 @@ class SavingPlanner:
         self.policy = policy
 
     def make(self) -> SavingPlan:
-        """Return the saving plan of the task.
+        """Return the plan of the task: how the reverse sweep obtains each value that it reads.
 
         Elements of overwritten local arrays are saved when they are read, unless it is cheaper to restore what writes
         replace.

@@ -1,4 +1,4 @@
-"""This module computes the range of an index expression over all iterations, as affine forms in launch constants.
+"""This module bounds index expressions over all iterations by affine forms in values that are fixed in a launch.
 
 A range is what the loops around an expression allow. It is not empty, because a loop that does not run has no access.
 """

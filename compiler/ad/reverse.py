@@ -220,7 +220,7 @@ class TaskReverser:
         return self.adjoints.get(value)
 
     def add(self, value: Value, share: Value | None) -> None:
-        """Add `share` to the adjoint of a value. Nothing is added if the value is not active."""
+        """Add `share` to the adjoint of a value if the value is active and `share` is not None."""
         if share is None or value not in self.activity.values:
             return
         # The adjoint of a value of f16 is f32.
@@ -257,7 +257,7 @@ class TaskReverser:
         self.b.set_element(name, index, self.b.op("add", self.b.get_element(name, index, share.type), share))
 
     def _accumulate(self, name: str, share: Value) -> None:
-        """Add `share` to an adjoint local. A local that is known to be zero is set to `share` instead."""
+        """Add `share` to an adjoint local, or set the local to `share` if it is known to be zero."""
         known_zero = name in self.zero
         self.zero.discard(name)
         self.touched.add(name)

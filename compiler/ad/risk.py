@@ -87,7 +87,7 @@ class Risk:
 
 @dataclass(frozen=True)
 class _AccessSite:
-    """Represent an access to an array together with its place in the kernel.
+    """Represent an access to an array together with its position in the kernel.
 
     Attributes:
         task: Number of the task.

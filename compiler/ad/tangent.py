@@ -159,7 +159,7 @@ class TangentSweep:
         return array + DUAL if array in self.arrays else None
 
     def of(self, value: Value) -> Value:
-        """Return the tangent of a value. It is a zero constant if the value has no tangent."""
+        """Return the tangent of a value, which is a zero constant if the value has none."""
         found = self.tangents.get(value)
         return self.b.const(0.0, value.type) if found is None else found
 

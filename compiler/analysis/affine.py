@@ -38,7 +38,7 @@ class RemainderSymbol:
 
 @dataclass(frozen=True)
 class UniqueClaim:
-    """Represent the claim that an index is part of a tuple that differs between iterations.
+    """Represent the claim that an index, with the others of its group, forms a tuple that no two iterations share.
 
     Attributes:
         group: number that the parts of one tuple share.

@@ -39,7 +39,7 @@ WIDE_EXTENT: Range = (0, 2**62)
 
 
 class FactSet:
-    """Hold the inequalities that are true at the current statement, so that those of a block can be dropped.
+    """Hold the inequalities that are true at the current statement; `forget` drops those that were added in a block.
 
     Args:
         ranges: function that returns the least and the largest value of a symbol.

@@ -196,7 +196,7 @@ INTERVALS.update(
 
 
 def cast_interval(found: Interval, source: Scalar, target: Scalar) -> Interval:
-    """Return the interval of a cast between types. Real to integer truncates and saturates, and NaN becomes 0.
+    """Return the interval of a cast's result: real to integer truncates and saturates, and NaN becomes 0.
 
     Args:
         found: interval of the operand.

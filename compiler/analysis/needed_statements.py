@@ -1,4 +1,4 @@
-"""This module marks the statements of a block that are needed for its results, as a part of dead-code removal.
+"""This module marks the statements of a block that its effects or its live values need; others are dead code.
 
 Marks start at observable statements (stores to arrays, asserts, prints, draws, returns) and spread to what these need:
 operands, everything that writes a place that is read, enclosing statements, and the jumps of a loop that stays. Cycles
@@ -34,7 +34,7 @@ _SPECIAL = _PINNED | _WRITE | NESTED | JUMPS
 
 
 class NeededMarker:
-    """Hold the statements of some blocks and mark those that are needed.
+    """Mark the statements of some blocks that are needed for observable effects or for values used elsewhere.
 
     An occurrence is its number in order of entry. Its properties are kept in lists, because objects for all occurrences
     would cost more than the rest. Values are stored by their ids. Invariant of `spread`: everything that a marked

@@ -183,7 +183,7 @@ class _RangeAnalysis:
         self.kind, self.assumed = before
 
     def trip(self, loop: n.For | n.While, state: Locals) -> tuple[Locals | None, Locals | None, list[Locals]]:
-        """Execute one trip of a loop. Return the locals' intervals at the test, the next trip, and each exit."""
+        """Execute one trip of a loop on intervals; return the locals at the test, next trip and each exit."""
         frame = _JoinFrame()
         self.frames.append(frame)
         tested = self.block(loop.condition, state) if isinstance(loop, n.While) else state
@@ -223,7 +223,7 @@ class _RangeAnalysis:
         return _joined(ends)
 
     def _loop_back(self, loop: n.For, state: Locals) -> Locals | None:
-        """Execute, on intervals, a loop that pops adstacks. Return the locals' intervals after it; None if endless."""
+        """Execute, on intervals, a loop that pops adstacks; return the locals' intervals after it, None if endless."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
         for stack, most in ((stack, self._special(stack)) for stack in stacks):

@@ -92,7 +92,7 @@ class Uniformity:
         self._level -= deeper
 
     def declare(self, name: str) -> bool:
-        """Record the nesting level of a name's declaration. Return False if the name was declared at another level."""
+        """Record the nesting level of a name's declaration; return False if it was declared at another level before."""
         return self._levels.setdefault(name, self._level) == self._level
 
     def diverged(self, name: str) -> bool:

@@ -221,7 +221,7 @@ def _alternatives(
 
 
 def _alike(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
-    """Return two alternatives converted to one type. A number next to a vector becomes a vector of that number.
+    """Return two alternatives converted to one type; next to a vector, a number becomes a vector of that number.
 
     Raises:
         Problem: the forms differ.

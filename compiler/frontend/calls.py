@@ -164,7 +164,7 @@ def number_type(t: Tracer, name: str, operand: Operand) -> Scalar:
 
 
 def cast_to(t: Tracer, operand: Operand, dtype: Scalar) -> Operand:
-    """Return an operand converted to a type. A number in the program text becomes a typed constant."""
+    """Return an operand converted to the type `dtype`; a number in the program text becomes a typed constant."""
     t.type_of(operand)
     return t.value(operand, dtype)
 

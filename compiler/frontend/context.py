@@ -145,7 +145,7 @@ class Tracer:
     # -- dispatch -------------------------------------------------------------------------------------------
 
     def expr(self, node: ast.expr) -> Operand:
-        """Evaluate an expression. If it contains a mistake, report the mistake and return a `Poison` operand."""
+        """Return the operand of an expression, or a `Poison` if it contains a mistake, which is reported."""
         return self.evaluate(node, EXPRESSIONS.get(type(node)))
 
     def evaluate(self, node: ast.expr, handler: Handler | None) -> Operand:
@@ -172,7 +172,7 @@ class Tracer:
         return POISON
 
     def clean(self, node: ast.expr) -> Known:
-        """Evaluate an expression. Raise PoisonError if a mistake in the expression was reported."""
+        """Return the operand of an expression; raise PoisonError if a mistake in the expression was reported."""
         return require_value(self.expr(node))
 
     def run(self, body: list[ast.stmt]) -> bool:
@@ -180,7 +180,7 @@ class Tracer:
         return any(self.statement(stmt) for stmt in body)
 
     def statement(self, node: ast.stmt) -> bool:
-        """Trace a statement. Return True if control never reaches the next statement, as after `return`."""
+        """Trace a statement, and return True if control never reaches the next statement, as after `return`."""
         outer = self.builder.loc
         self.builder.loc = self.locate(node)
         try:
@@ -293,7 +293,7 @@ class Tracer:
         return None
 
     def extent(self, shape: ShapeOf, axis: int) -> Value:
-        """Emit a read of an extent of a field. Return it as i32, or as i64 if the array is wide."""
+        """Emit a read of an extent of an array; return it as i32, or as i64 if the array is wide."""
         storage, at = extent_source(shape.field, axis)
         name = self.captures.array(storage, measured_hint(shape.field, shape.hint))
         return self.builder.shape(name, at, extents_type(storage))

@@ -1,4 +1,4 @@
-"""This module handles expressions: one handler per class of syntax tree, in the closed table EXPRESSIONS.
+"""This module traces expressions: one function for each class of syntax tree node, in the table EXPRESSIONS.
 
 Operations on numbers known at compile time are folded as in Python.
 """
@@ -111,7 +111,7 @@ def _list(t: Tracer, node: ast.List) -> Operand:
 
 @EXPRESSIONS.row(ast.BinOp)
 def _binary(t: Tracer, node: ast.BinOp) -> Operand:
-    """Evaluate a binary expression. A loop, not recursion, descends to the left, so that long sums are possible."""
+    """Return the operand of a binary expression; nested left operands are evaluated in a loop, not by recursion."""
     links = [node]
     while isinstance(links[-1].left, ast.BinOp):
         links.append(links[-1].left)

@@ -31,7 +31,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def _manual(name: str) -> Entry:
-    """Return the manual's entry on a function. The manual is imported at the first use."""
+    """Return the manual's entry on the function `name`. The manual is imported at the first use."""
     from .manual import MANUAL
 
     return MANUAL[name]
@@ -67,7 +67,7 @@ class LanguageFunction:
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the result of the function outside kernels.
+        """Return the result of the function for Python arguments, in a call outside of kernels.
 
         Raises:
             KernelSyntaxError: the function works only in kernels.

@@ -29,7 +29,7 @@ def _loop_unique(t: Tracer, node: ast.Call) -> Operand:
 
 @LOWERINGS.row("assume_in_range")
 def _assume_in_range(t: Tracer, node: ast.Call) -> Operand:
-    """Return `val` of `assume_in_range(val, base, low, high)`.
+    """Lower `assume_in_range(val, base, low, high)` to the operand `val`; debug builds assert the range.
 
     In debug mode, `val` is asserted to be in base + low .. base + high.
     """

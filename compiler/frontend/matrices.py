@@ -129,7 +129,7 @@ def scalar_type(t: Tracer, operand: Operand) -> Any:
 
 
 def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue:
-    """Return the operand as a vector or matrix. Raise a problem if it is none, or not of rank `rank` (0: any rank)."""
+    """Return the operand as a vector or matrix; raise a problem if it is none or not of rank `rank` (0: any)."""
     found = as_matrix(t, operand)
     if found is None or rank and len(found.shape) != rank:
         want = {0: "a vector or matrix", 1: "a vector", 2: "a matrix"}[rank]

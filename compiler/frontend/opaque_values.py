@@ -1,4 +1,4 @@
-"""This module defines what stands for a value of the launch while a static expression runs as Python.
+"""This module defines the objects that take the place of values known only at launch in a static expression.
 
 `sg.static(enumerate((a, b)))` passes the numbers a and b on, although only the launch knows them. Invariant: Python
 code can hand such an object on, and take a vector apart, but no operator finds out anything about it.
@@ -14,7 +14,7 @@ from .diagnostics import type_problem
 
 
 class OpaqueValue:
-    """Represent a value of the launch in a static expression; operators on it raise a located problem.
+    """Represent, in a static expression, a value known only at launch; operators on it raise a located error.
 
     Attributes:
         operand: operand that takes the place of the object in the result of the expression.

@@ -75,7 +75,7 @@ class ScalarArgument:
 
 
 def parameters_of(function: FunctionType, options: FrontendOptions, method: bool) -> tuple[Parameter, ...]:
-    """Return the parameters of a function in order.
+    """Return the parameters of a function in order; if `method`, the first may be the object it is called on.
 
     Args:
         function: the function.

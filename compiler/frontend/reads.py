@@ -312,7 +312,7 @@ def _is_pure(called: Any) -> bool:
 
 
 def materialize(found: Any) -> Any:
-    """Return the result of an expression. If it is an iterator, return its items as a tuple."""
+    """Return `found`, the result of an expression, or a tuple of its items if it is an iterator."""
     return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
 
 

@@ -114,7 +114,7 @@ class Scopes:
 
     @contextmanager
     def inner(self, dynamic: bool = True, apart: bool = False) -> Iterator[None]:
-        """Open a block whose names expire at its end.
+        """Open a scope for the names of one block; `dynamic` says that only the launch decides if the block runs.
 
         Args:
             dynamic: True if the launch decides if the block runs.
@@ -147,7 +147,7 @@ class Scopes:
 
 
 class Namer:
-    """This class gives each local, array and argument of a kernel a unique name: `v`, `v.1`, `v.2`."""
+    """This class chooses a unique name for each local, array and argument of a kernel: `v`, `v.1`, `v.2`."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()

@@ -217,7 +217,7 @@ def candidates_of(t: Tracer, shape: tuple[int, ...], point: tuple[Position, ...]
 
 
 def choose(t: Tracer, entries: Sequence[Operand], index: Value) -> Value:
-    """Emit a selection of entries[index]. An index outside, possible under `bounds="off"`, selects the first entry."""
+    """Emit a selection of entries[index]; an index outside, possible under `bounds="off"`, selects the first entry."""
     values = unify_entries(t, (len(entries),), entries).items
     # The first entry is the result for every index outside, so each other entry needs one select.
     made = t.value(values[0])

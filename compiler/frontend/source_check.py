@@ -1,4 +1,4 @@
-"""This module decides if a text is the one that a function was compiled from.
+"""This module decides if the source text found in a file is the text that a function was compiled from.
 
 Files change after they were imported; code objects do not. The definition found in the file is compiled again, in
 surroundings that give its free names the same meaning. The two code objects are compared in everything that decides

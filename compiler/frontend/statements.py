@@ -1,4 +1,4 @@
-"""This module traces statements other than loops: one handler per class of syntax tree, in the table STATEMENTS.
+"""This module traces statements other than loops: a function per class of syntax tree node, in the table STATEMENTS.
 
 A handler returns True if control never passes the end of the statement.
 """
@@ -89,7 +89,7 @@ def bind_static(t: Tracer, target: ast.expr, operand: Operand) -> None:
 
 
 def _bind_name(t: Tracer, target: ast.Name, binding: FixedName) -> None:
-    """Bind a name to a compile-time object. Refuse to rebind it in a block that may or may not run."""
+    """Bind a name to a compile-time object; refuse to rebind it in a block that may or may not run."""
     found = t.scopes.find(target.id)
     if found is None or target.id == "_":
         t.scopes.declare(target.id, binding, target.lineno)
@@ -220,7 +220,7 @@ def _otherwise(t: Tracer, orelse: list[ast.stmt], chain: ElifChain | None) -> bo
 
 
 def guarded_condition(t: Tracer, node: ast.expr) -> Value:
-    """Return a condition as a boolean value. After a reported mistake, return False, so that the body is traced too."""
+    """Return a condition as a boolean value, or False after a reported mistake, so that the body is traced too."""
     try:
         return t.condition(t.expr(node))
     except ProblemError as problem:

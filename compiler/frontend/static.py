@@ -132,7 +132,7 @@ def _check_again(found: Any, again: Any, node: ast.expr) -> None:
 
 
 class _KnownReplacer(ast.NodeTransformer):
-    """This transformer replaces expressions about run-time values that are known early, such as `len(v)`."""
+    """This transformer replaces compile-time properties of run-time values in an expression, such as `len(v)`."""
 
     def __init__(self, t: Tracer, namespace: dict[str, Any]) -> None:
         self._t = t

@@ -210,7 +210,7 @@ class _Encoder:
             raise CodecError(f"a span that is not in the table: {span.file}:{span.line}") from None
 
     def _enter(self, kind: type) -> None:
-        """Add a class to the document. Raise CodecError if the decoder would not find the class by its name."""
+        """Add a class to the serialized document; raise CodecError if the decoder could not find the class by name."""
         name = f"{kind.__module__}:{kind.__qualname__}"
         # The check runs when the class is written, so that a document that cannot be read never comes into being.
         if _class_of(name) is not kind:

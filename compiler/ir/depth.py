@@ -185,7 +185,7 @@ def depth_of(block: Block, most: int) -> tuple[int, int]:
 
 
 def check_depth(kernel: Kernel, most: int = LOWERED_NESTING) -> Kernel:
-    """Return the kernel. Raise Unsupported if its blocks nest more than `most` deep.
+    """Return the kernel unchanged, or raise Unsupported if its blocks nest more than `most` deep.
 
     Raises:
         Unsupported: a statement lies deeper; the error names that statement.

@@ -27,7 +27,7 @@ EffectPlace = tuple[str, str]
 
 @dataclass(frozen=True)
 class Effect:
-    """An effect describes what the execution of a statement of one class does.
+    """An `Effect` describes what statements of one class read and write, and if they may trap, jump or be observed.
 
     Attributes:
         reads: (space, field) pairs; the field of the statement holds the name of the place, or None.

@@ -95,7 +95,7 @@ class Lexer:
         return ParseError(f"{message}, found {shown}", cure, self.span(self.peek()))
 
     def next(self, kind: str, what: str) -> str:
-        """Consume the next lexeme and return its text. Raise ParseError if it is not of this kind."""
+        """Consume the next lexeme and return its text; raise ParseError if the lexeme is not of kind `kind`."""
         if self.peek().kind != kind:
             raise self.fail(f"expected {what}")
         self.position += 1
@@ -109,7 +109,7 @@ class Lexer:
         return False
 
     def expect(self, text: str) -> None:
-        """Consume the next lexeme. Raise ParseError if it is not this name or punctuation mark."""
+        """Consume the next lexeme; raise ParseError if it is not the name or punctuation mark `text`."""
         if not self.accept(text):
             raise self.fail(f"expected {text!r}")
 

@@ -235,7 +235,7 @@ class Local(Stmt):
 
 @statement
 class Get(Stmt):
-    """This statement reads the current value of a mutable scalar."""
+    """This statement reads the current value of a local, a mutable scalar."""
 
     FORM = "{result} = get {var}"
     result: Value = result()
@@ -244,7 +244,7 @@ class Get(Stmt):
 
 @statement
 class Set(Stmt):
-    """This statement overwrites a mutable scalar."""
+    """This statement overwrites a local, a mutable scalar."""
 
     FORM = "set {var}, {value}"
     var: str

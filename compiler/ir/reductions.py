@@ -1,4 +1,4 @@
-"""This module turns reductions of parallel loops into shared locals, such as `v = v + e` or min, into atomics.
+"""This module turns reductions of parallel loops to locals declared outside, such as `v = v + e`, into atomics.
 
 Invariant: after `reduce_block`, no statement of the loop reads or writes a reduced local. If such an access remains,
 the iterations of the loop depend on each other.

@@ -95,7 +95,7 @@ class Table(Generic[K, V]):
         return self._rows.get(key, default)
 
     def update(self, rows: dict[K, V]) -> None:
-        """Add entries. Raise KeyError if a key is unknown, has an entry already, or is declared to have none."""
+        """Add entries; raise KeyError if a key is unknown, has an entry already, or is declared to have none."""
         for key, row in rows.items():
             self[key] = row
 

@@ -243,7 +243,7 @@ class _Verifier:
             self._define(stmt.trips)
 
     def _while(self, stmt: n.While) -> None:
-        """Check a while loop. Its test may use values of the condition, which its body may not use."""
+        """Check a while loop, and that its body uses no values which its condition defines."""
         with self._scope(stmt, None):
             self._block(stmt.condition)
             self._stmt = stmt

@@ -123,7 +123,7 @@ class _ExitLowering(FreshNames):
         return self.done(b) + body
 
     def _block(self, block: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the block without exits. Statements after one that may exit are nested in a branch at its end."""
+        """Return the block without exits; statements after one that may exit are nested in a branch at its end."""
         out: list[Stmt] = []
         for position, stmt in enumerate(block):
             rest = block[position + 1 :]

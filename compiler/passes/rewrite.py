@@ -165,7 +165,7 @@ Pattern = OperationPattern | NamePattern | ConstantPattern
 
 @dataclass(frozen=True)
 class Equation:
-    """An `Equation` is a rewrite rule from a left to a right pattern, valid for the type kinds in `kinds`.
+    """An `Equation` is a rewrite rule from a left to a right pattern, for reals, integers or booleans by `kinds`.
 
     The kinds are 'f', 'i', 'u' and 'b'; the type is that of x.
 

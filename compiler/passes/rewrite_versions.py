@@ -39,7 +39,7 @@ def rewrite_versions(kernel: Kernel) -> Kernel:
 
 
 class _VersionRewriter:
-    """This class replaces reads of locals by stored values in the tasks of one kernel.
+    """This class replaces reads of locals by the values last stored to them, in the tasks of one kernel.
 
     Attributes:
         next_id: id of the next new value.

@@ -37,7 +37,7 @@ def split_tasks(kernel: Kernel) -> Kernel:
 
 
 class _Splitter:
-    """This class makes the tasks of one kernel independent of each other, in order.
+    """This class rewrites the tasks of one kernel so that each reads values of earlier tasks from temporaries.
 
     Attributes:
         home: for each value defined at the top level of a task, the number of the task and the defining statement.

@@ -84,7 +84,7 @@ def add(*parts: SizeExpr) -> SizeExpr:
 
 
 def scale(expr: SizeExpr, factor: int) -> SizeExpr:
-    """Return the expression times an integer."""
+    """Return a size expression for `factor` times `expr`."""
     if factor == 1:
         return expr
     constant, terms = linear(expr)
@@ -93,7 +93,7 @@ def scale(expr: SizeExpr, factor: int) -> SizeExpr:
 
 
 def sub(a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return the difference a - b."""
+    """Return a size expression for the difference a - b."""
     return add(a, scale(b, -1))
 
 
@@ -122,7 +122,7 @@ def _factors(expr: SizeExpr) -> tuple[SizeExpr, ...]:
 
 
 def floordiv(a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return the quotient, rounded down. It has no value where the divisor is 0."""
+    """Return a size expression for a/b, rounded down. It has no value where b is 0."""
     known, divisor = value_of(a), value_of(b)
     if divisor == 1:
         return a
@@ -141,7 +141,7 @@ def floordiv(a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def mod(a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return the remainder, with the sign of the divisor. It has no value where the divisor is 0."""
+    """Return a size expression for the remainder of a/b, with the sign of b. It has no value where b is 0."""
     known, divisor = value_of(a), value_of(b)
     if known is not None and divisor:
         return const(known % divisor)

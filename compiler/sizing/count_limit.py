@@ -54,7 +54,7 @@ def _is_long(loop: n.For | n.While) -> bool:
 
 
 class _LimitChecks:
-    """This class adds checks of depths against a limit to the tasks of a counting kernel."""
+    """This class adds statements to a counting kernel that end it early if a depth exceeds what memory can hold."""
 
     def __init__(self, slots: Mapping[str, tuple[int, int]], depths: str, first_id: int) -> None:
         self.slots = {f"depth.{stack}": found for stack, found in slots.items()}

@@ -206,7 +206,7 @@ class _CountingRewriter:
         return b.take()
 
     def _reset(self, stack: str) -> Block:
-        """Return the statements that empty a counted adstack."""
+        """Return the statements that set the height counter of an adstack to 0."""
         if self.leaders[stack] != stack:
             return ()
         b = Builder(self.next_id)

@@ -28,7 +28,7 @@ class InexactSizes(Exception):
 
 
 class TooManyPoints(Exception):
-    """This error means that an evaluation needs more points of ranges than the caller permits."""
+    """Signal that sums or maxima would be evaluated at more points of their ranges than the caller permits."""
 
 
 class Evaluator:

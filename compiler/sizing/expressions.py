@@ -64,7 +64,7 @@ OVER = frozenset({"total", "largest"})
 
 @dataclass(frozen=True, eq=False)
 class SizeExpr:
-    """Represent one node of an expression. Two expressions are equal if their texts are equal.
+    """Represent one node of a size expression, such as a sum, with its arguments. Nodes of equal text are equal.
 
     Attributes:
         kind: One of the keys of KINDS.
@@ -214,7 +214,7 @@ def variable(number: int, low: Number, high: Number) -> SizeExpr:
 
 
 def read(array: str, dtype: Scalar, indices: Iterable[SizeExpr]) -> SizeExpr:
-    """Return a node for an element of an array."""
+    """Return a size expression that reads the element of an array at `indices`."""
     return node("read", tuple(indices), (array, dtype), *_bounds(dtype))
 
 

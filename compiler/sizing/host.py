@@ -1,4 +1,4 @@
-"""This module translates sizes without sums over ranges to one Python function, which is fast to evaluate.
+"""This module translates size expressions without sums over ranges to one Python function, which is fast to run.
 
 It takes a fraction of a microsecond for each leaf.
 
@@ -57,7 +57,7 @@ def host_function(sized: KernelSizes) -> Finder | None:
 
 
 def _shape(array: np.ndarray, axis: int, most: int) -> int:
-    """Return the extent of an array. Raise InexactSizes if it exceeds the bound `most` that expressions assume."""
+    """Return the extent of an array along `axis`. Raise InexactSizes if it exceeds `most`."""
     extent: int = array.shape[axis]
     if extent > most:
         raise InexactSizes
@@ -65,7 +65,7 @@ def _shape(array: np.ndarray, axis: int, most: int) -> int:
 
 
 def _element(array: np.ndarray, *indices: int) -> int | float | bool:
-    """Return an element of an array. Raise InexactSizes if an index is outside."""
+    """Return the element of an array at `indices`. Raise InexactSizes if an index is outside of the array."""
     for index, extent in zip(indices, array.shape):
         if not 0 <= index < extent:
             raise InexactSizes
@@ -93,7 +93,7 @@ def _saturated(x: SizeExpr) -> str:
 
 
 def _text(x: SizeExpr) -> str:
-    """Return Python code that computes an expression."""
+    """Return Python code that computes a size expression."""
     return WORDS[x.kind](x, [_text(arg) for arg in x.args])
 
 

@@ -1,4 +1,4 @@
-"""This module computes the symbolic interval of the result of an operation from those of its operands.
+"""This module computes the symbolic interval of the result of each operation from the intervals of its operands.
 
 Nothing is known of the result of an operation that is not listed here, above all of operations on reals.
 """

@@ -1,4 +1,4 @@
-"""Compute integer intervals of the values of a task, for given arguments and shapes.
+"""Compute an interval of integers for each value of a task, from the arguments and array shapes of a launch.
 
 An interval (low, high) is closed and sound: the value lies inside it in every execution. A value that is not understood
 has the interval (-inf, inf). The index of a loop is bounded by the intervals of the loop's ends.
@@ -86,7 +86,7 @@ def _shift(a: Interval, b: Interval, op: Callable[[int, int], int]) -> Interval:
 
 
 def _right(a: Interval, b: Interval) -> Interval:
-    """Return the interval of a shift to the right."""
+    """Return an interval that contains x >> y for all x in `a` and y in `b`."""
     return _shift(a, b, lambda x, y: x >> y)
 
 
@@ -117,7 +117,7 @@ OPERATIONS.update(
 
 
 class Intervals:
-    """Compute the intervals of the values of one task in one launch.
+    """Compute the interval in which each value of one task lies, for the arguments of one launch.
 
     Attributes:
         scalars: Arguments by name.

@@ -102,7 +102,7 @@ def _slope(term: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | None:
 
 
 class ClosedForms:
-    """This class finds closed forms of sums and maxima of expressions over the range of one index.
+    """This class finds closed forms of sums and maxima of size expressions over a range of one loop index.
 
     Attributes:
         kind: "total" or "largest".

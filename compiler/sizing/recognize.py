@@ -38,7 +38,7 @@ Peaks = dict[str, SymbolicInterval]
 
 @dataclass
 class PointState:
-    """A `PointState` holds what the analysis knows at a point of a task: intervals of values and locals, and loops.
+    """A `PointState` holds what is known at one point of a task: intervals of values and locals, and open loops.
 
     Attributes:
         values: Spans of the values.
@@ -54,7 +54,7 @@ class PointState:
 
 
 class SizeRecognizer:
-    """This class interprets the tasks of one counting kernel in order, with symbolic intervals for values.
+    """This class executes the tasks of one counting kernel on symbolic intervals, to find the depths of adstacks.
 
     Attributes:
         kernel: The slice.
@@ -154,7 +154,7 @@ class SizeRecognizer:
     # -- blocks ---------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Flows, Peaks]:
-        """Analyze a block. Return how it changes the heights of outer adstacks, and the peak heights of its own."""
+        """Return how a block changes the heights of outer adstacks, and the peak heights of its own adstacks."""
         flows, peaks, own = Flows(), Peaks(), set[str]()
         for stmt in block:
             if isinstance(stmt, n.Set) and stmt.var in self.counters:
@@ -230,7 +230,7 @@ class SizeRecognizer:
         return tuple([self.span(v) for v in values])
 
     def load(self, stmt: n.Load) -> SymbolicInterval:
-        """Return the symbolic interval of a loaded element. It is unknown if the kernel writes the array."""
+        """Return the symbolic interval of a loaded array element, which is unknown if the kernel writes the array."""
         if stmt.array in self.temps:
             return self.state.locals[self.temps[stmt.array]]
         indices = self.spans(stmt.indices)
@@ -249,7 +249,7 @@ class SizeRecognizer:
     # -- control --------------------------------------------------------------------------------------------
 
     def branch(self, stmt: n.If) -> tuple[Flows, Peaks]:
-        """Analyze both blocks of a branch. Return the combined changes of adstack heights, and the peak heights."""
+        """Return how a branch, with both of its blocks, changes adstack heights, and the peak heights."""
         condition = self.span(stmt.cond)
         c, before, around = condition.exact, self.state.locals, self.state.around
         sides, found = [], []
@@ -269,7 +269,7 @@ class SizeRecognizer:
         return flows, peaks
 
     def loop(self, stmt: n.For) -> tuple[Flows, Peaks]:
-        """Analyze a for loop, which may end early. Return its changes of adstack heights, and the peak heights."""
+        """Return how a for loop, which may end early, changes adstack heights, and the peak heights."""
         begin, end = self.spans((stmt.begin, stmt.end))
         early = stmt.stop is not None
         loop = self._range(begin, end, early) if stmt.step == 1 else self._stepped(stmt, begin, end)
@@ -289,7 +289,7 @@ class SizeRecognizer:
         return self._range(s.NOTHING, s.maximum(s.NOTHING, count), stmt.stop is not None)
 
     def repeat(self, stmt: n.While) -> tuple[Flows, Peaks]:
-        """Analyze a while loop of unknown trip count. Return its changes of adstack heights, and the peak heights."""
+        """Return how a while loop of unknown trip count changes adstack heights, and the peak heights."""
         unknown = LoopRange(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
         names = self.assigned(stmt.condition + stmt.body)
         # A trip finds what an earlier trip has left, so nothing that the loop sets is known.

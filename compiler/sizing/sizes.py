@@ -61,7 +61,7 @@ class DepthEstimate:
 
 @dataclass(frozen=True)
 class _SizeIntervals:
-    """A `_SizeIntervals` holds symbolic intervals of a kernel's depths, sums of depths and numbers of rows."""
+    """Hold the symbolic intervals of a kernel's depths, of the sums of its depths, and of its numbers of rows."""
 
     depths: dict[str, SymbolicInterval]
     totals: dict[str, SymbolicInterval]

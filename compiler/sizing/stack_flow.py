@@ -1,4 +1,4 @@
-"""This module describes how a piece of code changes the height of an adstack: net growth, highest and lowest point.
+"""This module describes how a piece of code changes an adstack's height: total change, highest and lowest height.
 
     one piece after another     net = a.net + b.net      rise = max(a.rise, a.net + b.rise)
     a loop whose body pushes    net = rise = sum(i in begin .. end: body.net)
@@ -21,7 +21,7 @@ from .symbolic_intervals import NOTHING, UNKNOWN, SymbolicInterval
 
 @dataclass(frozen=True)
 class StackFlow:
-    """A `StackFlow` describes how a piece of a task changes the height of one adstack.
+    """Represent how a piece of a task changes the height of one adstack: total change, highest and lowest height.
 
     Attributes:
         net: The growth from the start to the end.

@@ -1,4 +1,4 @@
-"""This module translates size expressions to a kernel of one serial task that computes all sizes.
+"""This module translates size expressions to a kernel with one serial task, which computes all sizes of a launch.
 
     total(i in b .. e: x)   →   for i in b .. e { set sum, sum + x }
 
@@ -40,7 +40,7 @@ def size_kernel(kernel: Kernel, sized: KernelSizes) -> Kernel:
 
 @dataclass
 class _Scope:
-    """A `_Scope` maps the size expressions that a block of statements has computed to their values.
+    """A `_Scope` holds the IR value of each size expression that one block of the emitted kernel has computed.
 
     Attributes:
         made: The value of each expression.
@@ -50,7 +50,7 @@ class _Scope:
 
 
 class _SizeExprEmitter:
-    """This class emits the statements that evaluate size expressions."""
+    """This class emits the kernel that evaluates the size expressions of another kernel."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.b = Builder()
@@ -69,7 +69,7 @@ class _SizeExprEmitter:
         b.store(INEXACT, (b.const(0, i64),), b.cast(b.get("inexact", u1), i64))
 
     def _limits(self, limits: list[tuple[SizeExpr, int]]) -> None:
-        """Emit a comparison of each expression with its limit. If one exceeds its limit, mark the sizes as invalid."""
+        """Emit code that marks the sizes as invalid if one of the expressions exceeds its limit."""
         for x, most in limits:
             self.flag(self.b.op("cmp_gt", self.value(x), self.b.const(most, i64)))
 
@@ -111,7 +111,7 @@ class _SizeExprEmitter:
     # -- values ---------------------------------------------------------------------------------------------
 
     def value(self, x: SizeExpr) -> Value:
-        """Return the value of an expression. Emit code for it unless an enclosing block has computed it already."""
+        """Return the IR value of a size expression, with new code unless an enclosing block has computed it."""
         for scope in self.scopes:
             if x in scope.made:
                 return scope.made[x]
@@ -166,7 +166,7 @@ class _SizeExprEmitter:
     # -- arithmetic -----------------------------------------------------------------------------------------
 
     def add(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """Emit a sum and return its value. The emitted code marks the sizes as invalid if the sum overflows 64 bits.
+        """Emit the sum x + y and return it. The emitted code marks the sizes as invalid if it overflows 64 bits.
 
         Args:
             x: The first operand.
@@ -180,7 +180,7 @@ class _SizeExprEmitter:
         return made
 
     def mul(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """Emit a product and return its value. The emitted code marks the sizes as invalid if it overflows 64 bits.
+        """Emit the product x·y and return it. The emitted code marks the sizes as invalid if it overflows 64 bits.
 
         Args:
             x: The first operand.
@@ -222,7 +222,7 @@ def _is_plain(x: SizeExpr) -> bool:
 
 
 def _const(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a constant as an IR value."""
+    """Emit a constant size expression and return its IR value."""
     value = x.data[0]
     assert isinstance(value, (int, float))
     return m.b.const(value, u1 if isinstance(value, bool) else f64 if isinstance(value, float) else i64)
@@ -234,7 +234,7 @@ def _typed(m: _SizeExprEmitter, value: Value) -> Value:
 
 
 def _arg(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit the read of a scalar argument."""
+    """Emit a read of the scalar argument that a size expression names, and return its IR value."""
     name, dtype = x.data
     assert isinstance(dtype, Scalar)
     return _typed(m, m.b.arg(str(name), dtype))
@@ -295,7 +295,7 @@ def _product(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _divided(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a division or remainder. If the divisor is 0, it is replaced by 1 and the sizes are marked as invalid."""
+    """Emit a division or remainder whose divisor 0 is replaced by 1, with a mark that the sizes are then invalid."""
     dividend, divisor = m.value(x.args[0]), m.value(x.args[1])
     if x.args[1].low <= 0 <= x.args[1].high:
         none = m.b.op("cmp_eq", divisor, m.b.const(0, i64))

@@ -1,4 +1,4 @@
-"""This module reduces tasks of a counting kernel whose iterations all add the same counts to one iteration.
+"""This module replaces a counting task whose iterations all add the same counts by a task of one iteration.
 
     parallel %2 in %0 .. %1 { ..; atomic max $depths[k], depth; atomic add $rows[r], used }
         →
@@ -55,7 +55,7 @@ def _is_uniform(task: Task, outputs: tuple[str, ...]) -> bool:
 
 
 class _TaskCollapse:
-    """This class reduces one task, whose iterations all add the same counts, to a single iteration."""
+    """This class replaces one counting task whose iterations all add the same counts by a task of one iteration."""
 
     def __init__(self, task: Task, sums: tuple[str, ...], first_id: int) -> None:
         self.whole = task

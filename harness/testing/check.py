@@ -74,7 +74,7 @@ def check_launches(
 
 
 class _Shared:
-    """A `_Shared` is a copy of a launch whose kernel is the object of an earlier equal kernel, to compile it once."""
+    """A `_Shared` is a copy of a recorded launch with an equal, earlier kernel object, so that it is compiled once."""
 
     def __init__(self, launch: CapturedLike, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -48,7 +48,7 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Standard:
-    """A `Standard` holds the arrays that the reference computed, and how far rounding may change each.
+    """Hold the arrays that the reference computed and their sensitivity to rounding, to judge executors by them.
 
     Attributes:
         arrays: the results of the reference, by name.

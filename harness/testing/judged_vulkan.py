@@ -1,4 +1,4 @@
-"""This module runs the Vulkan backend, validates each shader with `spirv-val`, and reorders dispatches if legal.
+"""This module runs the Vulkan backend, checks shaders by `spirv-val`, and reorders dispatches between barriers.
 
 Drivers may run dispatches at the same time unless a barrier stands between them. lavapipe runs them one after another,
 so a missing barrier would never show there. This backend records the dispatches between two barriers last to first, as
@@ -49,7 +49,7 @@ def validate(code: bytes) -> str:
 
 
 class ReorderedVulkan:
-    """This class wraps the Vulkan functions; it records the dispatches between two barriers in reverse order.
+    """This class wraps the Vulkan functions, and records the dispatches between two barriers in reverse order.
 
     Every other command is recorded behind the dispatches that came before it.
     """

@@ -58,14 +58,14 @@ class RefusedOutcome:
 
 @dataclass(frozen=True)
 class PoisonedOutcome:
-    """This outcome means that rounding may flip a decision of the run, or that executors' conventions differ."""
+    """This outcome means that the result may not be judged: rounding may flip a decision, or conventions differ."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class UndecidedOutcome:
-    """This outcome means that the execution was not run, or that rounding errors hide its result."""
+    """This outcome means that nothing can be said: the execution was not run, or its errors hide the result."""
 
     reason: str
 

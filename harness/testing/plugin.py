@@ -181,7 +181,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @dataclass(frozen=True)
 class BackendUnderTest:
-    """Represent the backend on which a test runs, with a method that restarts the runtime on it."""
+    """Represent the backend on which a test runs; `init` restarts the runtime on it."""
 
     name: str
 

@@ -41,7 +41,7 @@ class OpenPanel(ExecutorPanel):
 
 
 class ThoroughReplay(Replay):
-    """Represent a replay whose gradient is judged by all oracles, not only by the first that can run it."""
+    """Represent a replay whose gradient all oracles judge; a plain replay uses the first oracle that can run it."""
 
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: LaunchCost | None

@@ -97,7 +97,7 @@ class ReplayCase:
 
 @dataclass
 class ExecutorPanel:
-    """Represent the executors of a check. Kernels are lowered and compiled once per panel."""
+    """Represent the executors of a check: backends, interpreters and oracle. A panel compiles each kernel once."""
 
     backends: Sequence[LaunchExecutor]
     reference: LaunchExecutor = field(default_factory=reference_executor)

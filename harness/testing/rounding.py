@@ -83,7 +83,7 @@ def seeded_generator(*names: object) -> np.random.Generator:
 
 
 def random_signs(random: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
-    """Return an array of random signs, 1.0 and -1.0."""
+    """Return an array of the given shape whose elements are random signs, 1.0 or -1.0."""
     return random.integers(0, 2, tuple(shape)) * 2.0 - 1.0
 
 

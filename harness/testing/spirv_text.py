@@ -12,7 +12,7 @@ CURE = "apt-get install spirv-tools"
 
 
 class MissingDisassembler(StackgradError):
-    """The program `spirv-dis` is not installed, so modules cannot be printed."""
+    """Signal that the program `spirv-dis` is not installed, so that SPIR-V modules cannot be printed."""
 
 
 def text_of(code: bytes, *options: str) -> str:

@@ -1,4 +1,4 @@
-"""This module makes a backend whose launches are complete when they return from one whose launches are asynchronous.
+"""This module wraps a backend whose launches run asynchronously, so that each launch waits until it has ended.
 
 A judge of a launch reads its memory at once and wants the errors of this launch from it, not from the next launch.
 """
@@ -14,7 +14,7 @@ from ...compiler.ir.nodes import Kernel
 
 @dataclass(eq=False)
 class SyncExecutable:
-    """Represent a compiled kernel that waits for the end of each launch."""
+    """Represent a compiled kernel whose asynchronous launches are made to wait until they have ended."""
 
     executable: Executable
     wait: Callable[[], None]
@@ -36,7 +36,7 @@ class SyncExecutable:
 
 @dataclass(eq=False)
 class SynchronousBackend:
-    """Represent a backend that waits for the end of each launch.
+    """Represent a backend with asynchronous launches that is wrapped so that each launch waits until it has ended.
 
     Attributes:
         backend: the backend that compiles and runs.
@@ -72,7 +72,7 @@ class SynchronousBackend:
         return self.backend.heap_report()
 
     def reset(self) -> None:
-        """Reset the backend whose launches are made synchronous."""
+        """Reset the wrapped backend, whose launches this object makes synchronous."""
         self.backend.reset()
 
 

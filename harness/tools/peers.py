@@ -130,7 +130,7 @@ class Peer:
         return self.begin(program)()
 
     def begin(self, program: Program, gradient_alone: bool = False) -> Callable[[], PeerAnswer]:
-        """Start a program on the peer. Return a function that waits for the answer and returns it.
+        """Start the run of a program on the peer. Return a function that waits for the peer's answer and returns it.
 
         Args:
             program: the program.

@@ -28,7 +28,7 @@ _SHOWN = 60
 
 
 class MalformedDataError(ValueError):
-    """Report that data from a file does not have the form in which this project writes it.
+    """Signal that data read from a file does not have the form in which this project writes it.
 
     Attributes:
         reason: what is wrong.
@@ -100,7 +100,7 @@ class NumberLimits:
 
 @dataclass
 class _Shape:
-    """Represent the JSON values that the type annotation of an attribute of a dataclass allows."""
+    """Represent the type annotation of a dataclass attribute as the set of JSON values that it allows."""
 
     none: bool = False
     booleans: bool = False
@@ -231,7 +231,7 @@ class Schema:
 
 
 class _DataReader:
-    """Convert one piece of JSON data to objects, and count how many further values are allowed."""
+    """Convert one piece of JSON data to objects of dataclasses, with a limit on the total number of values."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema

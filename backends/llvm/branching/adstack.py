@@ -1,4 +1,4 @@
-"""This module contains the entries of the table LOWER for statements on adstacks.
+"""This module emits branching code for statements on adstacks (entries of the table LOWER).
 
 The depth of a stack is a register (stack memory that LLVM promotes), which all stacks that always have one depth share
 (equal_depths.py). Between two of its changes the stacks of a group differ by numbers known at compile time, `pending`:

@@ -1,4 +1,4 @@
-"""This module contains the entries of the table LOWER for arrays, temporaries, local scalars and local arrays.
+"""This module emits branching code that accesses arrays, temporaries, local scalars and local arrays (table LOWER).
 
 Arrays are C-contiguous: element (i, j, ...) is at row-major number ((i·s1 + j)·s2 + ...), computed in 64 bits. An index
 outside ends the launch with an error, see index_checks.py. Where checks are switched off, an index outside an array is

@@ -1,4 +1,4 @@
-"""This module emits GPU loops that pop adstacks in groups of trips, whose tops are all loaded before the first trip.
+"""This module emits GPU loops that pop adstacks in groups of trips, loading all tops before a group's first trip.
 
     while left >= 4:  read 4 tops of each stack
                       if all of them are as small as usual trips left them:  4 trips, short sines;  left -= 4

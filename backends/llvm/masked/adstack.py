@@ -1,4 +1,4 @@
-"""This module contains the entries of the table MASKED for statements on adstacks.
+"""This module emits masked code for statements on adstacks (entries of the table MASKED).
 
 A row holds the stacks of all lanes of a block, slot-major: slot k of a stack is `lanes` primals and then, if it has
 them, `lanes` adjoints, at base + row * (lanes * stride) + lanes * offset + k * lanes * slot bytes. Reads of an empty

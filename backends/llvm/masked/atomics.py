@@ -1,4 +1,4 @@
-"""This module contains the entry of the table MASKED for atomic updates.
+"""This module emits masked code for atomic updates (the entry of the table MASKED for them).
 
 Where every iteration has an element of its own, an update is a vector read, operation and write. Where all lanes update
 one element and nothing reads what was there, the active lanes are combined first and the element is updated once.

@@ -1,4 +1,4 @@
-"""This module sorts a list of iterations by the trip counts of their loops, with a precision of one eighth.
+"""This module emits code that sorts iterations by the trip counts of their loops, with a precision of one eighth.
 
 Keys are small numbers: the exponent of the trip count and three more digits. A counting sort thus takes two passes, and
 iterations with one key stay near their neighbors in memory.

@@ -88,7 +88,9 @@ def runs_along_rows(task: Task) -> bool:
 
 
 def emit_block_loop(e: LaneEmitter, along: bool, content: Callable[[ir.LLVMValue], None]) -> None:
-    """Emit a loop that runs the iterations first .. last, the function's second and third arguments, in blocks.
+    """Emit a loop over blocks of iterations; if `along`, the lanes of a block are neighbors on the last axis.
+
+    The loop runs the iterations first .. last, which are the function's second and third arguments.
 
     Args:
         e: Emitter of the function.
@@ -118,7 +120,7 @@ def emit_block_loop(e: LaneEmitter, along: bool, content: Callable[[ir.LLVMValue
 
 
 def start_block(e: LaneEmitter, mask: ir.LLVMValue, iterations: Callable[[], ir.LLVMValue]) -> None:
-    """Set the mask for a new block of iterations. In tasks that draw, reset the draw counters of the lanes.
+    """Set the mask for a new block of iterations; in tasks that draw, reset the draw counters of the lanes.
 
     `iterations()` returns the iteration number of each lane; it is called in tasks that draw.
     """

@@ -39,7 +39,7 @@ def _uniform(e: LaneEmitter, stmt: n.Const | n.Arg | n.Shape) -> None:
 
 
 def _operands(e: LaneEmitter, stmt: n.Op) -> list[ir.LLVMValue]:
-    """Return the operands of an operation as vectors. A uniform condition or constant exponent stays a scalar.
+    """Return the operands of an operation as vectors, except a uniform condition or a constant exponent.
 
     These are the condition of a select, and a constant exponent that is not negative.
     """

@@ -1,4 +1,4 @@
-"""This module describes functions of the kernel language that concern compile time, loops, launches and the log."""
+"""This module describes functions of the kernel language for compile time, loops and launches, and log levels."""
 
 from __future__ import annotations
 

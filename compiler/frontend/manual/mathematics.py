@@ -39,7 +39,7 @@ def _of_any_type(name: str, first: str, derivative: str) -> Entry:
 
 
 def _rounding(name: str, first: str) -> Entry:
-    """Return the manual's entry on a rounding function."""
+    """Return the manual's entry on the rounding function `name`, whose first sentence is `first`."""
     doc = """
 
     Reals stay reals, and integers are returned unchanged. {entrywise}
@@ -56,7 +56,7 @@ def _rounding(name: str, first: str) -> Entry:
 
 
 def _extremum(name: str, first: str, sign: str) -> Entry:
-    """Return the manual's entry on `min` or `max`."""
+    """Return the manual's entry on the function `name`, `min` or `max`, whose first sentence is `first`."""
     doc = """
 
     In a kernel, a single argument is a vector or a sequence of known length, whose entries are compared. Several

@@ -1,4 +1,4 @@
-"""This module executes control flow while errors are bounded; a decision that rounding may change poisons the run."""
+"""This module executes branches and loops while errors are bounded; a decision that rounding may flip poisons a run."""
 
 from __future__ import annotations
 

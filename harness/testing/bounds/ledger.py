@@ -56,7 +56,7 @@ class ArrayNotes:
 
 @dataclass(frozen=True)
 class NotePlan:
-    """A `NotePlan` says for each array which accesses a task must record.
+    """A `NotePlan` says for each array which accesses the ledger must record while a task runs.
 
     Attributes:
         kept: the notes that each array needs.
@@ -150,7 +150,7 @@ class Ledger:
             self.mass = np.abs(content.astype(np.float64)) + base
 
     def touch(self, index: LaneVector, iterations: LaneVector, use: ElementUse) -> None:
-        """Record that each lane, an iteration, touches one element."""
+        """Record that lane k, which runs iteration `iterations[k]`, accesses element `index[k]` in the way `use`."""
         before = self.owner[index]
         self.owner[index] = iterations
         # Two lanes of this call met if the write of one was overwritten by the other; earlier calls show in `before`.

@@ -58,7 +58,7 @@ class BoundedKernel(PreparedKernel):
 
 @dataclass
 class BoundedChunk(Chunk):
-    """A `BoundedChunk` is a block of iterations with the errors of their locals, local arrays and adstacks.
+    """A `BoundedChunk` is a chunk of iterations together with the error bounds of their locals and adstacks.
 
     An entry is absent if all its errors are zero.
     """

@@ -40,7 +40,7 @@ SLACK = 1.0 + 1e-9
 
 @dataclass(frozen=True)
 class RoundingFormat:
-    """A `RoundingFormat` holds the rounding constants of a real type.
+    """A `RoundingFormat` holds constants of a real type: unit roundoff, least and greatest numbers.
 
     Attributes:
         u: the unit roundoff, including results in f16 that are results in f32 rounded again.
@@ -70,7 +70,7 @@ Arguments = Sequence[LaneVector]
 
 
 class OperationBound:
-    """An `OperationBound` computes the error bound of an operation on one type, by `of(operands, errors, result)`."""
+    """An `OperationBound` holds the function `of`, which returns the error bound of one operation on one type."""
 
     __slots__ = ("of",)
 
@@ -115,7 +115,7 @@ def certain_lanes(errors: Arguments) -> bool:
 
 @dataclass(frozen=True)
 class _DiscreteBound:
-    """This class bounds an operation with integer or boolean results, which are certain or not."""
+    """This class bounds the error of an integer or boolean result: 0 if the operands are certain, else by a rule."""
 
     rule: ErrorRule
 
@@ -190,7 +190,7 @@ class _RoundedBound:
 
 @dataclass(frozen=True)
 class _ApproximatedBound:
-    """This class bounds an operation, such as sin, that executors compute only approximately.
+    """This class bounds the error of an operation, such as sin, whose result executors compute only approximately.
 
     Attributes:
         rule: the row of the operation.

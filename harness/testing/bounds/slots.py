@@ -11,7 +11,7 @@ from .rules import ZERO
 
 
 class Slots:
-    """A `Slots` holds the error bounds of one adstack's primals and adjoints, by slot and lane.
+    """A `Slots` holds the error bound of the primal and of the adjoint in each slot of one adstack, for each lane.
 
     Each half is absent as long as all its errors are zero.
     """

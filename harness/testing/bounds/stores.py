@@ -1,4 +1,4 @@
-"""This module bounds the error of an element to which several iterations stored.
+"""This module bounds the error of an array element to which several iterations store, in an unknown order.
 
 The last store wins, and its place in the order is unknown. Let the stores have values v and errors e. If the intervals
 [v - e, v + e] have a point in common, the values may be equal, and the error of the element is max |v - content| + max
@@ -18,7 +18,7 @@ _NAN, _MINUS_ZERO, _OTHER = 1, 2, 4
 
 
 class Stores:
-    """A `Stores` records the stores to each element of one array during one task.
+    """A `Stores` records which values several iterations stored to each element of one array during one task.
 
     Attributes:
         kinds: which of NaN, an exact -0.0 and other numbers were stored; two different kinds are never equal.

@@ -1,4 +1,4 @@
-"""This module executes statements that compute values, with the reference, and bounds the errors of the results."""
+"""This module executes statements that compute values on the reference, and bounds the error of each result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This module connects the CUDA backend with the emulated driver, in variants that run threads in other orders."""
+"""This module connects the CUDA backend with the emulated driver; variants differ in number and order of threads."""
 
 from __future__ import annotations
 

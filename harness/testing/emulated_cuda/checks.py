@@ -48,12 +48,12 @@ _FUNCTION = re.compile(r"^define [^\n]*?@\"?([\w.$]+)")
 
 
 class Untranslatable(Exception):
-    """This error means that LLVM code uses a feature of NVIDIA GPUs that the emulator does not know."""
+    """Signal that LLVM code uses a feature of NVIDIA GPUs that the emulator does not know."""
 
 
 @dataclass(frozen=True)
 class CheckPlaces:
-    """A `CheckPlaces` holds addresses of tables by which instrumented code checks accesses, and of its report.
+    """A `CheckPlaces` holds addresses of the tables that checked code reads at each access, and of the error report.
 
     Attributes:
         table: the address of (low, high) of each allocation in ascending order, and the number of allocations.

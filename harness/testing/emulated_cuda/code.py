@@ -39,7 +39,7 @@ class LoadedFunction:
     run: Callable[[int, int, int, bool], None]
 
     def __call__(self, parameters: bytes, blocks: int, width: int, backward: bool) -> bool:
-        """Run all threads of a grid. Return False if the entry point has changed its parameters, which is forbidden."""
+        """Run all threads of a grid. Return False if the entry point has changed its parameters, which CUDA forbids."""
         memory = ctypes.create_string_buffer(parameters, len(parameters) + 16)
         # Parameters passed by value are aligned to 16 bytes.
         at = -(-ctypes.addressof(memory) // 16) * 16
@@ -49,7 +49,7 @@ class LoadedFunction:
 
 
 class LoadedModule:
-    """A `LoadedModule` is an image that was compiled for the CPU and loaded.
+    """A `LoadedModule` is a module of the emulated GPU, compiled to machine code of the CPU and loaded.
 
     Attributes:
         functions: its entries by name.

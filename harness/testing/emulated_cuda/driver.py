@@ -164,7 +164,7 @@ class EmulatedDriver(PendingWork):
         return handle
 
     def unload(self, module: int) -> None:
-        """Run all queued work, then remove a module."""
+        """Unload a module with its entry points, after all queued work has run."""
         self._module(module, "cuModuleUnload")
         self.wait_all()
         del self._modules[module]
@@ -337,7 +337,7 @@ class EmulatedDriver(PendingWork):
         return LaunchGraph(graph, executable, tuple(made.nodes))
 
     def discard(self, instance: LaunchGraph) -> None:
-        """Remove a graph that `instantiate` made."""
+        """Remove an instantiated graph that `instantiate` returned."""
         del self._instances[instance.executable]
 
     def set_node(self, graph: int, node: int, function: int, blocks: int, threads: int, parameters: bytes) -> None:

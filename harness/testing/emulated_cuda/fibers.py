@@ -87,11 +87,11 @@ REGISTERS = ("tid.x", "laneid", "warpid", "lanemask.lt", "lanemask.le", "lanemas
 
 
 class FiberDeadlock(Exception):
-    """This error means that threads wait for threads that can never arrive."""
+    """Signal that threads of a block wait for other threads that can never arrive."""
 
 
 class Fibers:
-    """A `Fibers` holds stacks and mailboxes for the threads of one block, which `run` executes in turns."""
+    """A `Fibers` holds a stack and a mail, which passes requests, for each thread of the block that `run` executes."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, (MOST + 1) * (_CONTEXT + _STACK) + MOST * _MAIL)

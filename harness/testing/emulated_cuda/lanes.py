@@ -1,4 +1,4 @@
-"""This module contains ONE_LANE, LLVM bodies of warp and block helper functions for a warp of one lane.
+"""This module contains ONE_LANE: bodies in LLVM of the helper functions of warps and blocks, for warps of one lane.
 
 The operation is the third part of the name of a helper.
 """

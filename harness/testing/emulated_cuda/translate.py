@@ -49,7 +49,7 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class EntryParameter:
-    """An `EntryParameter` describes one parameter of an entry point: its type, size and offset in the buffer.
+    """Represent one parameter of an entry point: its type, its size, and its offset in a launch's parameter buffer.
 
     Attributes:
         type: its LLVM type.

@@ -21,7 +21,7 @@ from .streams import EmulatedEvent, Streams
 
 
 class PendingWork:
-    """A `PendingWork` is the part of the emulated driver that queues and runs work on streams.
+    """This class is the part of the emulated driver that queues work on streams, and runs it when the host waits.
 
     Attributes:
         stream: the stream of calls that name none.

@@ -34,7 +34,7 @@ GROUPS = 2
 
 @dataclass(eq=False)
 class EmulatedExecutable:
-    """An `EmulatedExecutable` is a kernel that was translated to Metal and compiled for the CPU.
+    """An `EmulatedExecutable` is a kernel that was translated to Metal, as C++ compiled for the CPU.
 
     `growths` stays 0, because every launch has adstack memory of its own.
     """
@@ -51,7 +51,7 @@ class EmulatedExecutable:
         self._block = ArgumentBlock(shaders.layout, self.kernel.name, written_names(shaders.kernel))
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Execute the kernel once.
+        """Launch the kernel once on the CPU, one thread after another.
 
         Raises:
             OutOfBounds, KernelAssertionError, DivisionByZero, AdstackOverflow: the kernel traps.
@@ -120,7 +120,7 @@ class EmulatedMetal:
         return {slab: {"current": 0, "peak": 0} for slab in SLABS}
 
     def reset(self) -> None:
-        """Do nothing, because the backend holds no memory."""
+        """Do nothing, because the emulated backend holds no memory between launches."""
 
 
 @cache

@@ -172,7 +172,7 @@ def _memory(
 
 
 def _task(run: Iteration, task: n.Task) -> bool:
-    """Run all iterations of a task. Return True if a `return` in it ends the kernel."""
+    """Run all iterations of a task on dual numbers. Return True if a `return` in it ends the kernel."""
     if not task.is_parallel:
         return run.block(task.body) is not None
     run.block(task.bounds)
@@ -319,7 +319,7 @@ def _if(run: Iteration, stmt: n.If) -> BlockExit | None:
 
 
 def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, BlockExit | None]:
-    """Run one trip of a loop. Return True to go on, else False with the early exit that outer frames must take."""
+    """Run one trip of a loop on dual numbers. Return True to go on, else False and the exit for outer frames."""
     if stmt.trips is not None:
         run.values[stmt.trips] = wrap(trips, stmt.trips.type), ZERO
     leave = run.block(stmt.body)

@@ -20,7 +20,7 @@ _FREE, _MANY = -1, -2
 
 
 class OrderDependence(Exception):
-    """Two lanes that run in lockstep touched one element in a way whose result depends on their order."""
+    """Signal that two lanes that run in lockstep touched one element, so that their order decides the result."""
 
 
 class LaneValue(NamedTuple):
@@ -68,7 +68,7 @@ def permute(source: LaneValue, index: np.ndarray) -> LaneValue:
 
 
 class Cells:
-    """Represent the flat memory of an array parameter or a temporary.
+    """Represent the memory of an array parameter or a temporary in the JAX oracle: NumPy and JAX values, both flat.
 
     Attributes:
         value: the concrete half, flat.
@@ -139,7 +139,7 @@ class Cells:
     # -- order between lanes --------------------------------------------------------------------------------
 
     def claim(self, access: str, index: np.ndarray, mask: np.ndarray, once: bool = False) -> None:
-        """Record an access by the lanes of the mask. Raise OrderDependence if the order of lanes matters.
+        """Record an access by the lanes of `mask`. Raise OrderDependence if the order of the lanes matters.
 
         Accesses of one kind commute with each other, except stores.
 

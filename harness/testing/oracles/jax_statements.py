@@ -26,7 +26,7 @@ from .jax_ops import JAX, convert, reinterpret, storage
 
 @dataclass
 class LockstepLaunch:
-    """Hold what all tasks of a launch share: kernel, memory, scalars, random key, and the values that are read."""
+    """Represent one launch on the JAX oracle: the kernel, memory, scalars and random key that all tasks share."""
 
     kernel: n.Kernel
     cells: dict[str, Cells]
@@ -76,7 +76,7 @@ class LockstepLanes:
         self.frames = [LaneExits.of(self.size)]
 
     def full(self, value: Any, dtype: Scalar) -> LaneValue:
-        """Return a constant of a type in all lanes."""
+        """Return a constant of type `dtype` that has the same value in all lanes."""
         return LaneValue(np.full(self.size, value, storage(dtype, self.launch.widen)))
 
     def block(self, body: n.Block, mask: np.ndarray) -> None:
@@ -269,7 +269,7 @@ def _take_turns(run: LockstepLanes, stmt: n.Atomic, cells: Cells, index: np.ndar
 
 @TRANSLATE.row("Local")
 def _local(run: LockstepLanes, stmt: n.Local, mask: np.ndarray) -> None:
-    """Declare a local as zero in all lanes. Idle lanes may be overwritten, because they never read the local."""
+    """Declare a local and set it to zero in all lanes, also in idle ones, because these never read the local."""
     run.locals[stmt.var] = run.full(0, stmt.dtype)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class TimedWork:
-    """Represent one column of a benchmark: the function to time and the unit of the result.
+    """Represent one column of a benchmark: a function to time, and the unit of the measured number.
 
     Attributes:
         call: the function to time.

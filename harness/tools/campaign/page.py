@@ -20,7 +20,7 @@ CURE = "pip install 'stackgrad[harness]'"
 
 
 class MissingTemplates(StackgradError):
-    """The package Jinja2 is not installed, so pages cannot be written."""
+    """Signal that the package Jinja2 is not installed, so that pages cannot be written."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""This module turns results of units into plain data and back, and adds them up.
+"""This module converts results of campaign units to plain data that JSON can hold, and back, and adds them up.
 
 A unit may come from a stranger, so it is read as `CampaignUnit` and as nothing else.
 """
@@ -36,7 +36,7 @@ class UnitFinding:
 
 @dataclass(frozen=True)
 class CampaignUnit:
-    """Represent a campaign unit as stored in its file; the attributes are those of `Statistics`."""
+    """Represent the results of one campaign unit in the form that its file holds: counters, times and findings."""
 
     seed: int
     elapsed: float
@@ -81,7 +81,7 @@ SCHEMA = Schema(
 
 
 def to_plain(found: Statistics) -> Plain:
-    """Return statistics as data that JSON can represent."""
+    """Return the statistics of a fuzzer run as data that JSON can represent."""
     plain: Plain = {name: getattr(found, name) for name in ("seed", "elapsed", *_NUMBERS)}
     plain["outcomes"] = dict(found.outcomes)
     plain["comparisons"] = [[*key, count] for key, count in sorted(found.comparisons.items())]
@@ -104,7 +104,7 @@ def _finding(found: Finding) -> Plain:
 
 
 def from_plain(plain: Plain) -> Statistics:
-    """Return the statistics that `to_plain` turned into plain data.
+    """Return the statistics of a fuzzer run from the plain data that `to_plain` made of them.
 
     Raises:
         MalformedDataError: the data has another form (a ValueError).

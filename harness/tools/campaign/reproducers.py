@@ -1,4 +1,4 @@
-"""This module runs a finding again, so that its report page shows the arrays that each executor computes.
+"""This module executes the program of a finding again, to show in the report the arrays that each executor computes.
 
 Everything is about the first launch of the finding, on the reference, on the executor that disagreed, and on JAX, which
 shares no derivative with either. If something cannot be run, the result says why.

@@ -33,7 +33,7 @@ class WorkerPool(Protocol):
 
 
 class ProcessPool:
-    """Represent the processes of this machine that run the units of a campaign."""
+    """Represent a pool of processes on this machine, which run the units of a campaign."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -52,7 +52,7 @@ class ProcessPool:
 
 
 class ClusterPool:
-    """Represent a pool of the workers of a Dask cluster, on which this package is installed.
+    """Represent a pool of workers of a Dask cluster, which run campaign units and have this package installed.
 
     The constructor raises ImportError if the extra `cluster` is not installed.
     """

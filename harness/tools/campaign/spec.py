@@ -40,7 +40,7 @@ class CampaignSpec:
         return self.seed + unit * self.size
 
     def to_json(self) -> str:
-        """Return the spec as text that `from_json` reads."""
+        """Return the settings of the campaign as JSON text, which `from_json` reads."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 

@@ -19,7 +19,7 @@ from .spec import CampaignSpec
 
 
 class UnitError(RuntimeError):
-    """A unit has no result, because its process ended with an error."""
+    """Signal that a campaign unit has no result, because its process ended with an error."""
 
 
 def run(spec: CampaignSpec, unit: int) -> Plain:

@@ -144,7 +144,7 @@ def _loops_alone(program: Program) -> bool:
 
 
 def _returns_last(program: Program) -> bool:
-    """Return True if functions return only at their end."""
+    """Return True if no function of the program has a `return` before its last statement."""
     for function in program.kernel.functions:
         returns = [n for n in walk_program(_alone(program, function)) if isinstance(n, m.Return)]
         if len(returns) > 1 or (returns and function.body[-1] is not returns[0]):

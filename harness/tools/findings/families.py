@@ -48,7 +48,7 @@ class FamilySignature:
 
     @property
     def title(self) -> str:
-        """Return the signature as one line of text."""
+        """Return the peer, direction, kind of failure and traits of the family as one line of text."""
         order = list(TRAITS)
         named = sorted(self.traits, key=lambda t: (order.index(t) if t in order else len(order), t))
         return f"{self.peer}: {_said(self)}: {', '.join(named) or 'no trait'}"

@@ -93,7 +93,7 @@ class PeerCounts:
 
     @property
     def wrong(self) -> int:
-        """Return the number of gradients that are wrong numbers."""
+        """Return the number of gradients of the peer that were judged to be wrong numbers."""
         return self.verdicts["wrong"]
 
     @property
@@ -213,7 +213,7 @@ def _urgency(finding: Finding) -> tuple[bool, tuple[float, ...]]:
 
 
 def _pairs(found: frozenset[str]) -> list[frozenset[str]]:
-    """Return every single trait and every pair of traits."""
+    """Return the sets of one trait and the sets of two traits that the given traits form."""
     return [frozenset({a, b}) for a in found for b in found if a <= b]
 
 
@@ -334,7 +334,7 @@ def _enter_small(found: Hunt, small: Finding) -> Family | None:
 
 @dataclass
 class _CertainFilter:
-    """Accept, once a reduced program has had a certain gradient, only programs with a certain gradient."""
+    """Accept all programs until one has a gradient that is certain, then only programs with a certain gradient."""
 
     reached: bool = False
 

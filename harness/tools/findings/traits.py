@@ -21,7 +21,7 @@ Predicate = Callable[[ProgramFacts], bool]
 
 
 def _changed(stmt: m.Stmt) -> set[str]:
-    """Return the locals that a statement assigns."""
+    """Return the names of the locals that a statement assigns."""
     names: set[str] = set()
     for n in walk(stmt):
         places = n.targets if isinstance(n, m.Assign) else (n.target,) if isinstance(n, m.Augment) else ()

@@ -1,4 +1,4 @@
-"""Bisect a program on which two executors disagree: find the statement or pass at which they begin to differ.
+"""Find the statement or the pass at which two executors that disagree on one program begin to differ.
 
 Two executors of one kernel are compared value by value, in the order of the text. An oracle of gradients has no
 statements in common with the compiler. In this case the forward kernel adds an element of an array to every real value,
@@ -249,7 +249,7 @@ def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
 
 
 class _ValueSources:
-    """Find the values from which a statement's result is computed, also those that pass through memory."""
+    """Find the IR values from which a statement computes its result, also those that pass through memory."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.written: dict[str, list[Value]] = {}
@@ -278,7 +278,7 @@ def _suspect(kernel: Kernel, stmt: Stmt, reason: str) -> Suspect:
 
 
 class _Forward:
-    """Judge if a forward kernel, after some passes, still computes the same arrays as the plain kernel."""
+    """Judge if a kernel after some passes computes the same arrays as the forward kernel without optimizations."""
 
     def __init__(self, of: Bisector) -> None:
         self.of = of
@@ -292,7 +292,7 @@ class _Forward:
 
 
 class _Reverse:
-    """Judge if a grad kernel, after some passes, still agrees with dual numbers: <c, J t> = <gradient, t>."""
+    """Judge if the gradient of a grad kernel, after some passes, still agrees with dual numbers."""
 
     def __init__(self, of: Bisector) -> None:
         self.of = of

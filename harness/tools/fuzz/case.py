@@ -111,7 +111,7 @@ class _Case:
         return kernel_of(self.program, self.plan)
 
     def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
-        """Record the verdict on one comparison of the case."""
+        """Record the verdict of comparing `executor` with `reference` in one direction, as a result of the case."""
         self.judged.append(JudgedComparison(direction, executor, reference, verdict, reason))
 
     def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:

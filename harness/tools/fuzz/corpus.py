@@ -41,7 +41,7 @@ LONGEST = 4 << 20
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """Represent the contents of the file plan.json of a stored finding."""
+    """Represent the file plan.json of a stored finding: the plan of its case, and the comparison that failed."""
 
     plan: FuzzPlan
     failed: Key | None
@@ -85,7 +85,7 @@ def _made(corpus: Folder, name: str) -> Folder:
 
 
 def read(folder: Path) -> CorpusEntry:
-    """Return the entry of a folder that `write` made.
+    """Return the corpus entry that `write` stored in a folder. Raise ValueError if the folder is no entry.
 
     The folder itself may be a link, because the user named it; nothing in the folder may be a link.
 

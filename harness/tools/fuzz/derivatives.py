@@ -75,7 +75,7 @@ def compare(
 
 
 def _asked(name: str, pulled: _LeanGradient, ask: Callable[[_LeanGradient], JudgedComparison]) -> JudgedComparison:
-    """Return the verdict of a judge. If it disagrees, compile the kernel again in f64 and ask the judge again.
+    """Return the verdict of the judge `ask`; if it is "disagree", compile the kernel anew in f64 and judge again.
 
     The compiler folds constants in the kernel's own precision, and a kernel that is widened afterwards contains their
     roundings, which the judges do not have. Where a judge disagrees, the kernel is therefore widened first and compiled
@@ -111,7 +111,7 @@ def _lengths(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 @dataclass
 class _LeanGradient:
-    """Compute the gradient of policy lean for one launch, or of several successive launches, in double precision."""
+    """Represent the gradient by policy lean of one launch, or of successive launches, in double precision."""
 
     made: Lowerings
     initial: Arrays

@@ -1,4 +1,4 @@
-"""Yield the smaller programs that a reducer may try, the boldest edits first.
+"""Yield smaller programs that a reducer may try in place of a program, those with the largest changes first.
 
 An edit does not know whether its result has valid types: the frontend refuses a result that has not, and the reducer
 goes on.

@@ -1,4 +1,4 @@
-"""Measure the features of a case: loops in its text, their trip counts, and the adstacks of its gradient."""
+"""Measure features of a case: the loops in its kernel's text, their trip counts, and its gradient's adstacks."""
 
 from __future__ import annotations
 

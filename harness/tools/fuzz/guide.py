@@ -72,7 +72,7 @@ def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
 
 
 class SeedTracks:
-    """Hand out the seeds of a run so that, among seeds equal modulo TRACKS, one case starts when another has ended.
+    """Hand out the seeds of a fuzzer run so that no two cases whose seeds are equal modulo TRACKS run at once.
 
     Cases whose seeds agree modulo TRACKS form a track.
     """

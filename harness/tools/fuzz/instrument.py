@@ -1,4 +1,4 @@
-"""Instrument kernels: store every value in a trace array, or add an offset from an array to every real value.
+"""Add statements to kernels that store each value in a trace array, or add an array element to each real value.
 
     traced      v = sin x   ->   v = sin x; store $real[slot, lane], v           the last value of each iteration
     movable     v = sin x   ->   v = sin x; w = add v, $move[slot, lane]          w wherever v was used after it
@@ -37,7 +37,7 @@ PointBox = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class TracedStatement:
-    """Represent a statement of one task, by its position in the text, and the value that it defines."""
+    """Represent a statement with a row in the added arrays: its number, its task, and the value that it defines."""
 
     number: int
     task: int
@@ -47,7 +47,7 @@ class TracedStatement:
 
 @dataclass(frozen=True)
 class Instrumented:
-    """Represent an instrumented kernel with the arrays that the instrumentation added.
+    """Represent a kernel whose added statements store or shift each value, and the arrays added for this purpose.
 
     Attributes:
         kernel: The kernel with more array parameters.
@@ -122,7 +122,7 @@ Insert = Callable[[Stmt, Value, Value, Value], None]
 
 
 class _Instrumenter:
-    """Rebuild the tasks of a kernel with statements inserted after every statement that defines a value."""
+    """Rebuild the tasks of a kernel with statements that store or shift each defined value, inserted after it."""
 
     def __init__(self, kernel: Kernel, of: list[PointBox]) -> None:
         self.kernel = kernel

@@ -72,12 +72,12 @@ class Lowerings:
 
     @cached_property
     def optimized(self) -> Lowering:
-        """Return the forward kernel that backends run."""
+        """Return the lowering of the kernel for forward launches, after all passes, as backends run it."""
         return prepare_forward(self.kernel, check=self.check)
 
     @cached_property
     def lean(self) -> Lowering:
-        """Return the grad kernel that backends run."""
+        """Return the lowering of the kernel's gradient by policy lean, as backends run it."""
         return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check, taped=True, stated=True)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Check marking kernels, which find at launch if a gradient is right that the compiler cannot prove right.
+"""Check that marking kernels, which refuse gradients with conflicts at a launch, agree on every backend.
 
 If marks find nothing, the gradient must be right and is judged as any other. If marks find iterations that touch the
 same element, the gradient counts as refused. Every backend must find the same. The message names the first iterations

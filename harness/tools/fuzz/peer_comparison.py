@@ -1,4 +1,4 @@
-"""Compare peers with the interpreter on a program.
+"""Compare the results of peers with those of the reference interpreter on one program.
 
 Peers run the source text with their own optimization. The standard is that of executors which contract and approximate.
 A program is judged in one launch, because a peer's file makes one launch. If only the gradient is wanted, the peer gets

@@ -137,7 +137,7 @@ class FuzzPlan:
 
     @property
     def stops_before_reverse(self) -> bool:
-        """Return True if the plan compares no gradients."""
+        """Return True if the case ends after the forward direction, because its plan compares no gradients."""
         return self.only is not None and (self.only[0] != "reverse" or bool(self.peers))
 
     def narrowed(self, key: Key) -> FuzzPlan:

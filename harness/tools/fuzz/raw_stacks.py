@@ -1,4 +1,4 @@
-"""Run kernels of raw adstack statements that no gradient contains: pops of empty adstacks, pushes without room.
+"""Run kernels of raw adstack statements that pop from empty adstacks or push to full ones, as no gradient does.
 
 A user's program never does this, and yet a generator of code can get it wrong: a read below the bottom of an adstack
 gives 0 and leaves neighboring memory alone, and only one thread writes an error record. The kernel is a function of the

@@ -54,7 +54,7 @@ def _always(program: Program) -> bool:
 
 @dataclass
 class _Reducer:
-    """Reduce a program, as long as running it still fails in the same comparison in the same way."""
+    """Make a program smaller as long as the same comparison of executors still fails in the same way."""
 
     execute: Execute
     plan: FuzzPlan

@@ -22,11 +22,11 @@ from .widened_cpu import executors
 
 
 class HasBackends(Protocol):
-    """Define the interface of an object that holds backends by name, such as a panel of the fuzzer."""
+    """Define the interface of an object with a mapping `backends` by name, such as a panel of the fuzzer."""
 
     @property
     def backends(self) -> Mapping[str, Backend]:
-        """Return the backends of the panel by name."""
+        """Return the backends by name."""
 
 
 def compare(

@@ -1,4 +1,4 @@
-"""Replay a corpus: run every entry with every comparison."""
+"""Replay a corpus: run each stored finding again, with all comparisons of executors."""
 
 from __future__ import annotations
 

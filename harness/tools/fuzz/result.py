@@ -68,7 +68,7 @@ class CaseFeatures:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """Represent the result of one case of the fuzzer: verdicts, features and time.
+    """Represent the result of one case of the fuzzer: the verdict of each comparison, features, and seconds.
 
     Attributes:
         retried: True if it was undecided in its own precision and ran again in double precision with fewer trips.
@@ -88,7 +88,7 @@ class CaseResult:
 
     @property
     def outcome(self) -> OutcomeName:
-        """Return the worst outcome of both directions.
+        """Return the worst of the outcomes that the case has in forward and in reverse direction.
 
         A direction is open only if nothing in it was decided: a backend that declares a limit, or an oracle that cannot
         judge, does no harm as long as another executor was compared; see SURE.

@@ -1,4 +1,4 @@
-"""Run undecided cases a second time, in double precision and with fewer trips."""
+"""Run each undecided case a second time, in double precision and with fewer trips, so that it may be decided."""
 
 from __future__ import annotations
 

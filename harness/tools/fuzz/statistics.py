@@ -1,4 +1,4 @@
-"""Count the results of a fuzzer run: outcomes of its cases, their speed, and the features of their programs."""
+"""Count the results of a fuzzer run: outcomes and speed of its cases, and features of the programs."""
 
 from __future__ import annotations
 

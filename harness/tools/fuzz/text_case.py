@@ -89,7 +89,7 @@ def text_of(seed: int) -> str:
 
 
 def judge(seed: int) -> TextVerdict:
-    """Return the verdict on the case of a seed."""
+    """Return the verdict on the IR text that is made from the seed."""
     return judge_text(text_of(seed), random.Random(f"how far {seed}"))
 
 
@@ -120,7 +120,7 @@ def described(what: str, error: BaseException) -> str:
 
 
 def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
-    """Run random compiler steps on a verified kernel. Return a text for each step, empty if it passed."""
+    """Run random compiler steps on a verified kernel. Return each undeclared error as text, or an empty text."""
     forward = is_forward(kernel)
     found = [_step("printing", lambda: _same(kernel))]
     if rng.randrange(_LOWERED):
@@ -140,7 +140,7 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
 
 
 class _ResultRecorder:
-    """Call a function and store its result, so that the caller can read the result afterwards."""
+    """Represent a call of `make` whose result stays readable in the attribute `found`, None if the call failed."""
 
     def __init__(self, make: Callable[[], Lowering]) -> None:
         self.make = make
@@ -151,7 +151,7 @@ class _ResultRecorder:
 
 
 def _step(what: str, run_step: Callable[[], Any]) -> str:
-    """Run a compiler step. Return its error as text if stackgrad does not declare such errors, else an empty text."""
+    """Run a compiler step. Return an error that stackgrad does not declare as text, or an empty text."""
     try:
         run_step()
     except (InternalError, VerifyError) as error:

@@ -67,7 +67,7 @@ def _known_tokens(text: str) -> tuple[str, ...]:
 
 
 def edit_text(rng: random.Random, text: str, others: Sequence[str]) -> str:
-    """Return a text after one edit or several.
+    """Return the text after one or several random edits, which may insert parts of `others`.
 
     Args:
         rng: Source of the random choices.

@@ -28,7 +28,7 @@ from .retry import run_until_decided
 
 @dataclass(frozen=True)
 class WorkerSetup:
-    """Represent the settings with which a worker process runs cases.
+    """Represent the settings of a worker process: backends, peers, generator of programs, and planted mutant.
 
     Attributes:
         backends: Names of backends that can run on this machine.
@@ -57,7 +57,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True)
 class Job:
-    """Represent a case to run: a seed with property counts of earlier cases, or a program with its plan."""
+    """Represent a case to run: a seed for drawing a program, or a given program with its plan."""
 
     seed: int = 0
     program: Program | None = None
@@ -126,7 +126,7 @@ Execute = Callable[[Job], CaseResult | Crash]
 
 
 class CaseProcess:
-    """Run jobs in another process, which is started again when it dies.
+    """Run jobs in another process, which is started again if it dies.
 
     A job counts as hung after `limit` seconds.
     """

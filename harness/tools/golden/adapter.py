@@ -1,4 +1,4 @@
-"""This module holds all imports of the project that golden records need, so that moved files change only this one.
+"""This module makes all imports of the project that golden records need, so that renamings change only this module.
 
 Invariant: no other module of the net imports anything of the project but its own package. The names that the net uses
 stay as they are when the project renames what stands behind them, because a net is also run on earlier commits, by

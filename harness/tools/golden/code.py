@@ -1,4 +1,4 @@
-"""This module makes the code of one lowered kernel for every machine; none of it depends on the machine it runs on.
+"""This module generates the code of one lowered kernel for every target, the same on whatever machine it runs.
 
 The rows of a CPU say what x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) can do, whatever the host is.
 """

@@ -79,7 +79,7 @@ def _is_program(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class KernelSelection:
-    """Represent the choice of kernels that a golden record contains.
+    """Represent the choice of kernels for a golden record, by patterns of file and kernel names.
 
     Attributes:
         patterns: Patterns FILE[:KERNEL] of the kernels to take; no pattern stands for every kernel.

@@ -27,7 +27,7 @@ _LENGTH = 16
 
 @dataclass(frozen=True, order=True)
 class RecordRow:
-    """Represent one line of a golden record: kernel, stage and digest of the text.
+    """Represent one line of a golden record: a kernel, a compiler stage, and the digest of the kernel's text there.
 
     Attributes:
         kernel: Name of the kernel.

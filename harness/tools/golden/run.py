@@ -1,4 +1,4 @@
-"""This module makes the record rows of all kernels of a checkout, file by file, in several processes.
+"""This module makes the lines of a golden record for all kernels of a checkout, in several processes.
 
 Every process works in the root of the checkout and uses no cache on disk, so that rows depend on neither the current
 folder nor earlier runs.

@@ -1,4 +1,4 @@
-"""This module makes all texts of one kernel: its IR after each pass of each pipeline, and the generated code.
+"""This module makes the texts of one kernel for golden records: IR after each pass of all pipelines, and code.
 
     0.source                       as it was read or traced
     1.forward.03                   after the fourth pass of the pipeline
@@ -48,7 +48,7 @@ Named = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class PipelineSection:
-    """Represent one pipeline of the compiler driver, with the texts that are recorded from it.
+    """Represent one pipeline of the compiler driver, and which of its texts a golden record contains.
 
     Attributes:
         name: Name of the section, with which its stages begin.

@@ -1,4 +1,4 @@
-"""Check that the parts of a stored program fit together: names exist, and contents match shapes.
+"""Check that the parts of a stored program are consistent: used names exist, and contents have the fields' shapes.
 
 `check` runs on a text from elsewhere after each of its fields was found to be of the right kind. Errors that a compiler
 finds in a kernel are not looked for in this module, because a refusal is an outcome as any other.
@@ -125,7 +125,7 @@ def _types(program: m.Program) -> None:
 
 
 def _known(name: str, paths: dict[str, list[str]]) -> list[str]:
-    """Return the paths of all members of a type. Raise MalformedDataError if no such type was declared."""
+    """Return the paths of all members of the type `name`. Raise MalformedDataError if no such type was declared."""
     if name not in paths:
         raise MalformedDataError(
             f"{name or 'a field'} has no type that is known so far", "declare types before they are used"

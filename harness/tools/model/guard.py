@@ -1,4 +1,4 @@
-"""Check the text of a program a second time before Python runs it.
+"""Refuse the text of a program that contains more than kernel code, such as imports, before Python runs the text.
 
 Programs are read with closed tables (`words`), so their text cannot hold anything foreign. If a table ever let
 something through, this check would stop it. It allows no import, no lambda, no name with a leading underscore, only a
@@ -62,7 +62,7 @@ BUILTINS = {name: getattr(builtins, name) for name in (*_CALLED, "AssertionError
 
 
 def checked_tree(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Module:
-    """Parse a text and return its syntax tree. Raise MalformedDataError if it contains more than kernel code.
+    """Parse Python text and return its syntax tree. Raise MalformedDataError if it contains more than kernel code.
 
     Args:
         text: The Python text of a program.

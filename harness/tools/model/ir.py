@@ -1,4 +1,4 @@
-"""Lower a program to IR of stage `source` without the frontend, with the tables of all lowering modules."""
+"""Lower a program of the model to IR of stage `source` without the frontend, by tables of its node classes."""
 
 from __future__ import annotations
 

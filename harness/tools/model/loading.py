@@ -29,7 +29,7 @@ def _dataclass(cls: type) -> StructType:
 
 
 class _Views:
-    """Take the place of `sg.BufferView` in a program's text, so that annotations such as `BufferView[f32]` work."""
+    """Represent `sg.BufferView` while a program's text is loaded, so that annotations `BufferView[f32]` work."""
 
     def __getitem__(self, dtype: Any) -> ViewType:
         return ViewType(NdarrayType(dtype, 1))

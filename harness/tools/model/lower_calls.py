@@ -1,4 +1,4 @@
-"""Lower calls of the language's built-in functions to IR, each computed in the type that the language defines."""
+"""Lower calls of the kernel language's built-in functions to IR, each in the type that the language prescribes."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _local(t: Lowerer, name: str, value: Value) -> LocalSlot:
 
 
 def _assigned(body: m.StmtBlock) -> set[str]:
-    """Return the names that a body assigns."""
+    """Return the names of the locals that a block of statements assigns."""
     found: set[str] = set()
     for node in walk(body):
         if isinstance(node, m.Assign):

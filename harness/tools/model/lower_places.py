@@ -1,4 +1,4 @@
-"""Lower assignment targets of programs: locals, array elements, entries chosen by an index, and aggregates of these."""
+"""Lower assignment targets to IR: locals, array elements, entries that an index selects, and aggregates of these."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ArrayElementSlot:
 
 @dataclass(frozen=True)
 class SelectedSlot:
-    """Represent an assignable entry of a local vector that an index selects at launch."""
+    """Represent an entry of a local vector as the target of an assignment; a launch chooses it by an index."""
 
     places: tuple[LocalSlot | LocalArraySlot, ...]
     index: Value

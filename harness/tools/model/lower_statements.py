@@ -1,4 +1,4 @@
-"""Lower statements of the program model: assignments, branches, exits and loops."""
+"""Lower the statements of the program model to IR: assignments, branches, exits and loops."""
 
 from __future__ import annotations
 

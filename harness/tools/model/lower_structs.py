@@ -1,4 +1,4 @@
-"""Lower expressions of structs: values made of members, and members of values."""
+"""Lower expressions on structs to IR: values made of members, and reads of members."""
 
 from __future__ import annotations
 

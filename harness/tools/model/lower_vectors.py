@@ -1,4 +1,4 @@
-"""Lower expressions of vectors and matrices: constructors, parts and methods."""
+"""Lower expressions on vectors and matrices to IR: constructors, reads of parts, and methods."""
 
 from __future__ import annotations
 

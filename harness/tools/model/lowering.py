@@ -55,7 +55,7 @@ class LocalArraySlot:
 
 @dataclass(frozen=True)
 class LoopTargets:
-    """Represent the IR frames that `break` and `continue` in a loop leave.
+    """Represent a loop by the IR frames that its `break` and its `continue` leave.
 
     Attributes:
         break_to: Frame that `break` leaves.
@@ -70,7 +70,7 @@ class LoopTargets:
 
 @dataclass
 class FunctionScope:
-    """Represent the names and loops that are in scope in the kernel, or in a function that is being inlined.
+    """Represent one function being lowered, the kernel or an inlined one: its names in scope and open loops.
 
     Attributes:
         scopes: Meanings of names, outermost block first.
@@ -88,7 +88,7 @@ class FunctionScope:
 
 
 class Lowerer:
-    """Represent the state of lowering one program: open block, bound names, and depth of nested control flow.
+    """Represent the lowering of one program to IR: the open block, the bound names, the depth of nesting.
 
     If in_memory is True, vectors declared inside loops are local arrays instead of a scalar for each entry; long
     vectors are local arrays in any case. A local that is declared with zero gets no store, because a declaration

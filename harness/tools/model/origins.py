@@ -1,4 +1,4 @@
-"""Change the first indices of some fields of a program, without any change of the results.
+"""Change the index offsets of some fields of a program and its accesses to them, so that results stay the same.
 
     x[i]                →    x[i + o]
     for i in x: f(i)    →    for i in x: f(i - o)

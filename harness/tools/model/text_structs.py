@@ -1,4 +1,4 @@
-"""Render structs as text: their expressions and the definitions of their types."""
+"""Render structs as Python text: expressions on them, and the definitions of their types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render expressions of vectors and matrices as text."""
+"""Render expressions on vectors and matrices as Python text."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def patched(owner: object, name: str, replacement: object) -> Iterator[None]:
 
 @contextmanager
 def patched_row(table: Table[Any, Any], key: object, row: object) -> Iterator[None]:
-    """Replace an entry of a table inside this context.
+    """Replace the entry `key` of a table by `row` inside the `with` block, and restore the old entry after it.
 
     Raises:
         KeyError: the table has no row for the key.

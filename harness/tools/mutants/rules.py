@@ -1,4 +1,4 @@
-"""This module contains mutants of the derivative rules."""
+"""This module contains mutants in which rules for derivatives of single operations are wrong."""
 
 from __future__ import annotations
 

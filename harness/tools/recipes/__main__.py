@@ -1,4 +1,4 @@
-"""Write docs/recipes.md."""
+"""Write docs/recipes.md, the page that says what to change to add an operation, statement, pass or backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write docs/recipes.md by `python -m stackgrad.harness.tools.recipes`; a test fails if the page is outdated."""
+"""Make the text of docs/recipes.md, the page on how to add an operation, statement, pass or backend."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _keys(table: Table[Any, Any]) -> str:
 
 
 def _steps(steps: Iterable[Step]) -> Iterator[str]:
-    """Yield the lines of a Markdown list of steps."""
+    """Yield the lines of a Markdown list with the edits that an author must make by hand."""
     for step in steps:
         yield f"* {step.link()}: {step.about.format(name='NAME')}"
     yield ""

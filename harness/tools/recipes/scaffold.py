@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """Represent all changes that a new operation needs: those by the scaffold, and those by its author.
+    """Represent the changes for a new operation: those that the scaffold makes, and those that its author makes.
 
     Attributes:
         changes: places that the scaffold writes.

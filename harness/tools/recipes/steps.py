@@ -1,4 +1,4 @@
-"""List the edits that adding an operation, statement class or backend needs besides entries of tables.
+"""List the edits, besides table entries, that an author makes to add an operation, statement class or backend.
 
 Places in the package are given as objects, so that a renamed module changes the page and not this list. Tests are given
 as paths; a test says when one of them does not exist.
@@ -25,7 +25,7 @@ UNWRITTEN = "UNWRITTEN:"
 
 @dataclass(frozen=True)
 class Step:
-    """Represent one edit, in a given module or file, that its author has to make.
+    """Represent an edit that an author makes by hand: the module or file, the name in it, and what to do.
 
     Attributes:
         of: module or path (from the root) that holds the place; `{name}` in a path stands for the new thing.

@@ -103,7 +103,7 @@ def kind_of(table: Table[Any, Any]) -> str:
 
 
 def of_kind(kind: str) -> list[Table[Any, Any]]:
-    """Return the tables of operations or those of statements."""
+    """Return the tables whose keys are operations or statement classes, as `kind` says."""
     return [table for table in load() if kind_of(table) == kind]
 
 

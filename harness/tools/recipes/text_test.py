@@ -71,7 +71,7 @@ def _kernel(name: str, arity: int, output: str, with_gradient: bool) -> str:
 
 
 def _number(dtype: Scalar, value: int) -> str:
-    """Return a number in the notation of text tests."""
+    """Return a number as text for a .kir file, such as `2.0` for reals, and `value` modulo 2 for booleans."""
     return f"{value}.0" if dtype.is_real else str(value % 2 if dtype.is_bool else value)
 
 

@@ -1,4 +1,4 @@
-"""Judge whether two results of one executor satisfy a relation.
+"""Compare the two results of one executor for which a relation holds, bit by bit or within their error bounds.
 
 Equal bits agree, and so do results a few units in the last place apart. Other results need the error bounds of both
 sides, as distances from the exact result; these are computed only then.
@@ -27,7 +27,7 @@ _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "di
 
 @dataclass(frozen=True)
 class RelationQuestion:
-    """Represent the question if a relation holds: the direction, the name of the relation, and the executor."""
+    """Represent the check of one relation on one executor in one direction, before its verdict is known."""
 
     direction: str
     relation: str

@@ -1,4 +1,4 @@
-"""Compare two chains that must have the same values and gradients on one executor."""
+"""Compare two chains of launches that must have the same values and gradients on one executor, by a relation."""
 
 from __future__ import annotations
 

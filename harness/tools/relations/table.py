@@ -1,4 +1,4 @@
-"""This module lists all relations in a table by name."""
+"""This module contains the table of all relations: the function that checks each relation, by its name."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ PROFILES = (*(SMOOTH,) * 5, WILD, *(SMOOTH,) * 5, WILD, OPERATIONS, *(SMOOTH,) *
 
 
 def draw_program(draw: Chooser, profile: str | None = None) -> Program:
-    """Return a random program.
+    """Return a random program of the profile `profile`, or of a random profile if it is None.
 
     Args:
         draw: Source of the random choices.
@@ -86,7 +86,7 @@ def _strategy(generate: Callable[[Chooser], T]) -> SearchStrategy[T]:
 
 
 def programs(profile: str | None = None) -> SearchStrategy[Program]:
-    """Return a Hypothesis strategy of whole programs."""
+    """Return a Hypothesis strategy of random programs of the profile, or of random profiles if it is None."""
     return _strategy(lambda draw: draw_program(draw, profile))
 
 
@@ -96,5 +96,5 @@ def adstack_kernels() -> SearchStrategy[RawCase]:
 
 
 def single_op_kernels() -> SearchStrategy[RawCase]:
-    """Return a Hypothesis strategy of kernels of one operation."""
+    """Return a Hypothesis strategy of kernels that perform a single operation on edge values."""
     return _strategy(draw_case)

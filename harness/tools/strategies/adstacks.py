@@ -28,7 +28,7 @@ ENDS = (None, None, None, OVERFLOW, EMPTY)
 
 
 class _DrawnStack:
-    """Represent an adstack of a kernel that is being drawn, with its current and its largest depth.
+    """Represent an adstack of a kernel being drawn, with its current depth and its largest depth in the worst lane.
 
     `depth` is the current depth and `peak` the largest depth so far, both in the worst lane.
     """
@@ -44,7 +44,7 @@ class _DrawnStack:
 
 
 class _Generator:
-    """Draw the body of one lane of an adstack kernel; its local `sum` depends on every value that is read."""
+    """Draw a kernel of raw adstack statements, whose local `sum` depends on every value read from an adstack."""
 
     def __init__(self, draw: Chooser) -> None:
         self.draw = draw
@@ -58,7 +58,7 @@ class _Generator:
     # -- values ---------------------------------------------------------------------------------------------
 
     def value(self, dtype: Scalar) -> Value:
-        """Emit an expression that differs between lanes and iterations. Return its value."""
+        """Emit an expression of type `dtype` whose value differs between lanes and trips, and return the value."""
         b = self.b
         index = self.draw.choice([self.lane, *self.indices])
         real = b.op("add", b.load("x", (self.lane,), f64), b.cast(index, f64))
@@ -152,7 +152,7 @@ class _Generator:
         self.b.emit(n.For(index, begin, end, tuple(inside), descending=descending))
 
     def gate(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit segments that only some lanes run.
+        """Emit a branch, which only some lanes take, around random adstack statements.
 
         Args:
             stack: The adstack that a segment of one adstack uses.

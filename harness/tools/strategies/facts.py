@@ -1,4 +1,4 @@
-"""This module collects facts about a program once, for all predicates on programs."""
+"""This module collects facts about a program in one pass, which all predicates on programs use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Placed = tuple[m.Stmt, tuple[m.Stmt, ...]]
 
 
 class ProgramFacts:
-    """Represent a program by its nodes, statements and contents, as input for predicates."""
+    """Represent a program by its nodes, statements and initial contents, for predicates on its properties."""
 
     def __init__(self, program: m.Program) -> None:
         self.program = program

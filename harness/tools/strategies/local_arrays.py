@@ -34,7 +34,7 @@ INNER = 3
 
 @dataclass(frozen=True)
 class ScopedArray:
-    """Represent a local array in scope, with its size and the interval of its integers.
+    """Represent a local array that drawn statements may use, with its size and the interval of its integers.
 
     Attributes:
         whole: Interval of integer contents; None for reals.

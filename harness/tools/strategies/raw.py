@@ -24,5 +24,5 @@ class RawCase:
     trap: str | None = None
 
     def memory(self) -> dict[str, np.ndarray]:
-        """Return new copies of the initial arrays."""
+        """Return a new copy of each initial array, by name."""
         return {name: array.copy() for name, array in self.arrays.items()}

@@ -1,4 +1,4 @@
-"""This module defines interesting properties of programs as predicates, and measures how often a generator has them.
+"""This module defines properties of programs as predicates, and measures how many drawn programs have each.
 
 A predicate looks only at the program and not at how it was drawn, so it also judges a corpus or a reduced program.
 """

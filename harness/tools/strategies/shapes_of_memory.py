@@ -71,7 +71,7 @@ def _array_of_a_loop(f: ProgramFacts) -> bool:
 
 
 def _bodies(f: ProgramFacts) -> Iterator[m.StmtBlock]:
-    """Return the bodies of all serial loops."""
+    """Return the body of each serial loop of the program."""
     return (s.body for s, _ in f.serial if isinstance(s, LOOPS))
 
 

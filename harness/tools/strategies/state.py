@@ -1,4 +1,4 @@
-"""This module holds the state of the program generator while it draws a program: names in scope and array access.
+"""This module represents the state of drawing one program: names in scope, settings, and access to arrays.
 
 Invariants that make every program valid: a name is used only in the block that made it or deeper. A task writes an
 array either only at the own element, or only by one kind of atomic, and then does not read this array elsewhere.
@@ -70,7 +70,7 @@ class VectorArgument:
 
 @dataclass
 class AccessRights:
-    """Represent which arrays the statements at the current point may read, store and update.
+    """Represent which arrays drawn statements may read, store and update at the current point of a program.
 
     Attributes:
         readable: Arrays that may be read at any element.
@@ -87,7 +87,7 @@ class AccessRights:
 
 @dataclass
 class ScopedNames:
-    """Represent the names in scope, grouped by the kind of their values.
+    """Represent the names that drawn expressions may use at the current point, grouped by kind of value.
 
     Attributes:
         ints: Integers with their intervals.

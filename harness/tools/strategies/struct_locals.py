@@ -1,4 +1,4 @@
-"""Turn locals of a task into members of a struct that is declared at the beginning of the task.
+"""Turn locals of a task into members of one struct, which is declared at the start of the task.
 
 Values that loops carry then live in members. At times the struct is assigned as a whole, or holds another struct.
 """

@@ -25,7 +25,7 @@ ROUNDS = 3
 
 
 class TapeBench:
-    """Compile the kernels of all random programs, and check the gradients of programs on one backend."""
+    """Check the gradients that tapes compute for random programs on one backend, with kernels compiled once."""
 
     def __init__(self) -> None:
         self._kernels: dict[str, TextKernel] = {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ArrayClaim:
-    """Reserve arrays for one tape or forward mode until `end` is called.
+    """Reserve arrays for the derivatives of one tape or forward mode until `end` is called.
 
     Attributes:
         what: The name of the tape or mode in messages.

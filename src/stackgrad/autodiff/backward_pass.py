@@ -42,10 +42,10 @@ class BackwardPass:
             self._log.disturb(array)
 
     def after_launch(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Do nothing, because nothing is recorded."""
+        """Do nothing after a launch, because a tape that runs backward records nothing."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Do nothing, because nothing is recorded."""
+        """Do nothing after a failed launch, because a tape that runs backward records nothing."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Save the primal that the host is about to overwrite."""
@@ -60,7 +60,7 @@ class BackwardPass:
         return True
 
     def before_custom(self) -> None:
-        """Do nothing, because nothing is recorded."""
+        """Do nothing before a function with a custom gradient, because a tape that runs backward records nothing."""
 
     def add_custom(self, gradient: Callable[[], Any] | None, again: Callable[[], Any]) -> None:
-        """Do nothing, because nothing is recorded."""
+        """Do nothing after a function with a custom gradient, because a tape that runs backward records nothing."""

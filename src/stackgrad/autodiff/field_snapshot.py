@@ -1,4 +1,4 @@
-"""Copy the contents of every field at one moment, so that numeric checks can restore these contents."""
+"""Copy the contents of all fields, so that gradient checks can run kernels again from the same contents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FieldsSnapshot:
         self.contents = {array: (array.memory.copy(), array.version) for array in _everything()}
 
     def restore(self, exactly: bool = False) -> None:
-        """Restore the contents of every field.
+        """Restore the contents of every field. If `exactly`, restore its array version too, else assign a new one.
 
         Args:
             exactly: True to put versions back too, as if nothing had happened in between.

@@ -78,7 +78,7 @@ class FwdMode:
 
     @property
     def batched(self) -> bool:
-        """Return True if the seeds are batches of directions."""
+        """Return True if each seed is a batch: an array whose first axis numbers the directions."""
         return self.count is not None
 
     def __enter__(self) -> FwdMode:
@@ -275,7 +275,7 @@ class FwdMode:
         return frozenset(arrays if self.constant else own - declared)
 
     def _touch(self, binding: Binding, scalars: Scalars) -> None:
-        """Record which elements of which arrays a launch accesses."""
+        """Record which boxes of which arrays a launch reads or writes."""
         self._claims.meet(binding)
         for array, boxes in binding.touched_boxes(scalars).items():
             known = self._touched.setdefault(array, {})

@@ -211,7 +211,7 @@ def _second(loss: Any, params: Any, run: Callable[[], Any], v: Any, options: tup
 
 
 class _Output(FieldLoss):
-    """Represent an output of the differentiated function as a loss that is not set to zero on entry."""
+    """Represent an output of the differentiated function as a loss whose contents a tape does not set to zero."""
 
     def begin(self) -> None:
         for array in self.tensor.arrays:
@@ -237,7 +237,7 @@ def _pullbacks(
 
 
 def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[SeededLoss]:
-    """Return the outputs as losses, each with its cotangent."""
+    """Return each output as a loss together with its cotangent, from which the reverse sweep starts."""
     return [SeededLoss(_Output(t.loss.tensor), t.cotangent) for t in terms_of(outputs, None, list(cotangents))]  # type: ignore[attr-defined]
 
 
@@ -274,7 +274,7 @@ def _like(given: Any, found: list[T]) -> T | list[T]:
 
 
 def _gradients(params: Any) -> list[Any]:
-    """Return the gradients of the parameters. Raise TapeError if one has none."""
+    """Return the adjoint array of each parameter. Raise TapeError if a parameter has none."""
     for tensor in _listed(params):
         if not getattr(tensor, "needs_grad", False):
             label = getattr(tensor, "label", type(tensor).__name__)
@@ -283,7 +283,7 @@ def _gradients(params: Any) -> list[Any]:
 
 
 def _size(tensors: list[Any]) -> int:
-    """Return the total number of elements of all tensors."""
+    """Return the total number of elements of all fields or ndarrays."""
     return sum(int(np.prod(tensor_shape(t))) for t in tensors)
 
 

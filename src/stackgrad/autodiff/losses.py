@@ -42,7 +42,7 @@ class Loss(Protocol):
 
     @property
     def dtype(self) -> Scalar:
-        """Return the scalar type of the loss."""
+        """Return the scalar type of the elements of the loss."""
 
     def begin(self) -> None:
         """Set all values of the loss to zero, as a tape does on entry."""
@@ -164,7 +164,7 @@ class SeededLoss:
 
 
 def terms_of(loss: Any, weights: Any, seed: Any) -> list[SeededLoss]:
-    """Return the losses of a tape with their cotangents.
+    """Return each loss of a tape with its cotangent, made of its weight and its seed.
 
     Args:
         loss: A loss, or a list of losses.
@@ -195,7 +195,7 @@ def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[
 
 
 def _term(given: Any, weight: Any, seed: Any) -> SeededLoss:
-    """Return a loss with its cotangent, weight times seed. Raise TapeError if one does not fit the loss."""
+    """Return a loss with its cotangent, weight times seed. Raise TapeError if weight or seed do not fit the loss."""
     loss = _loss(given)
     if seed is None:
         if int(np.prod(loss.shape)) != 1:

@@ -94,7 +94,7 @@ class GradCheckError(UsageError):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Hold the step sizes and tolerances of a gradient check; None means the default for the scalar type.
+    """Hold the step sizes and tolerances of a gradient check; a value of None means the default for the type.
 
     Attributes:
         steps: Steps relative to max(1, |x|).

@@ -1,4 +1,4 @@
-"""Set the adjoints of overwritten elements to zero if the tape does not differentiate the write.
+"""Record writes that a tape does not differentiate, and set the adjoints of the overwritten elements to zero.
 
 What the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
 gradients of earlier launches must not see the adjoint of the content that replaced their results. Only elements that an
@@ -65,7 +65,7 @@ class UnannouncedWrite:
 
 @dataclass(eq=False, slots=True)
 class ConstantLaunch:
-    """Record a launch that a tape treats as constant, and that ends the adjoints of the elements it overwrites.
+    """Record a launch that a tape does not differentiate; `run` sets the adjoints of elements it overwrote to zero.
 
     Attributes:
         record: The record of the launch, with the detached kernel.

@@ -80,7 +80,7 @@ def _directions(tensor: Any, seed: Any) -> tuple[int | None, np.ndarray]:
 
 
 def _array(seed: Any, tensor: Any) -> np.ndarray:
-    """Return a seed as a float64 array. Raise TapeError if it is not an array of numbers."""
+    """Return the seed of a parameter as a float64 array. Raise TapeError if it is not an array of numbers."""
     try:
         return np.asarray(as_numpy(seed), np.float64)
     except (TypeError, ValueError, FieldError):

@@ -226,7 +226,7 @@ class Tape(TapeReplay):
     # -- what launches and host writes call -----------------------------------------------------------------
 
     def admit_inner(self) -> None:
-        """Note that a tape is entered inside this one. Raise TapeError if this tape does not clear gradients."""
+        """Permit that another tape is entered inside of this one. Raise TapeError if clear_gradients is False."""
         if not self.clear_gradients:
             raise TapeError(
                 "a tape inside a tape with clear_gradients=False would add its gradients to the outer ones",

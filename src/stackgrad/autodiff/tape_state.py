@@ -72,7 +72,7 @@ class LaunchRecord:
 
 @dataclass(eq=False, slots=True)
 class CustomRecord:
-    """Record a call of a function with a custom gradient, which reads the fields as they are when it runs."""
+    """Record a call of a function with a custom gradient; the gradient reads the fields as they are when it runs."""
 
     run: Callable[[], Any]
 
@@ -94,7 +94,7 @@ class PendingWrite:
 
 @dataclass(eq=False, slots=True)
 class SavedContent:
-    """Hold the contents that a field or a box had before a write; `undo` exchanges them with the later contents.
+    """Hold earlier contents of a field or of a box of it; `undo` exchanges them with the present contents.
 
     `kept` holds the contents of the field and, in forward mode, of its tangents.
     """
@@ -105,7 +105,7 @@ class SavedContent:
     version: int
 
     def undo(self) -> None:
-        """Restore the contents from before the write."""
+        """Restore the contents from before the write, and keep the contents that they replace."""
         self._swap()
         if self.box is None:
             self.field.version, self.version = self.version, self.field.version
@@ -134,7 +134,7 @@ def whole(array: Array) -> Box:
 
 
 class WatchedBoxes:
-    """Track the boxes of one field that recorded gradients read and that no saved copy covers yet."""
+    """Track the boxes of one field that recorded gradients will read and that no saved contents cover yet."""
 
     def __init__(self) -> None:
         self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, LaunchRecord]] = {}
@@ -296,7 +296,7 @@ class StateLog:
         return self._mode.tangents(array) if self._mode is not None else []
 
     def reserve(self, size: int, array: str, why: str, cure: str = "") -> None:
-        """Count bytes against the tape's memory budget. Raise TapeError if they exceed it."""
+        """Add `size` bytes to the memory that the tape uses. Raise TapeError if the tape's budget is exceeded."""
         if self.used + size > self.budget:
             raise TapeError(
                 f"the tape is over its budget: {why}; saving {array} takes {size} bytes, "
@@ -322,7 +322,7 @@ class StateLog:
         return next((f"field {name!r}" for name, found in bound if found is array), array.label)
 
     def arrays(self) -> set[Array]:
-        """Return the fields whose contents influence the backward pass."""
+        """Return the fields that were saved or that recorded gradients read, whose contents the backward pass needs."""
         found: set[Array] = set()
         for event in self.events:
             if isinstance(event, SavedContent):

@@ -54,7 +54,7 @@ class _ArrayContent:
 
 
 class ExpectedContents:
-    """Hold the expected contents of all exported arrays that one tape or forward mode uses."""
+    """Hold copies of all exported arrays that one tape or forward mode uses, to detect unannounced writes."""
 
     def __init__(self) -> None:
         self._known: dict[Array, _ArrayContent] = {}

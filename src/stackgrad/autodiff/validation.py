@@ -59,7 +59,7 @@ class ValidationError(TapeError):
 
 
 class ValidationWarning(UserWarning):
-    """Signal that the tape was not notified of a write to memory, but that gradients are right nevertheless.
+    """Warn that the tape was not notified of a write to memory, although gradients are right nevertheless.
 
     Gradients read a copy that the tape took before; the adjoints of the overwritten elements, if any, become zero.
     """
@@ -108,7 +108,7 @@ class ExpectedContent:
 
 
 class Validation:
-    """Check one tape, launch by launch, for writes that bypass the tape.
+    """Check at each launch of one tape that no memory was written without a notification of the tape.
 
     Attributes:
         launches: Number of launches so far.

@@ -117,7 +117,7 @@ def _of_module(path: Path) -> tuple[list[Kernel], list[StackgradError]]:
 
 @dataclass
 class _Passes:
-    """Collect the name of each pass and the kernel after it; pipelines call an instance after each pass."""
+    """Record the kernel after each pass, with the pass's name; pipelines call an instance after each pass."""
 
     seen: list[tuple[str, Kernel]] = field(default_factory=list)
 

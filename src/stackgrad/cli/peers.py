@@ -18,7 +18,7 @@ from .live import Status
 
 
 def wanted_peers(text: str | None) -> tuple[str, ...]:
-    """Return the named peers. Raise CommandError if one is unknown or not installed."""
+    """Return the peers named in a comma-separated text. Raise CommandError if one is unknown or not installed."""
     names = tuple(n.strip() for n in (text or "").split(",") if n.strip())
     for name in names:
         if name not in PEERS:

@@ -70,7 +70,7 @@ def run_program(path: Path, limit: int, stdout: TextIO | None = None) -> Program
 
 
 def read(path: Path) -> str:
-    """Return the text of a file. Raise CommandError if it cannot be read."""
+    """Return the text of a program's file. Raise CommandError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -85,7 +85,7 @@ def run_module(path: Path, stdout: TextIO | None = None) -> dict[str, Any]:
 
 
 def _ending(path: Path, text: str) -> str | None:
-    """Run a program to its end. Return None, or a text that says how it failed."""
+    """Run a user's program to its end. Return a text that says how it failed, or None if it succeeded."""
     try:
         if defines_check(text):
             with _as_script(path):

@@ -32,7 +32,7 @@ TableText = tuple[list[str], list[list[str]]]
 
 
 class Display:
-    """Write the progress and the reports of `stackgrad check` to a stream."""
+    """Print the progress and the reports of `stackgrad check` to a stream, by rich if it is installed."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

@@ -63,7 +63,7 @@ class CountingCapture(Capture):
                 self._tell(binding.program.kernel.name, kind, name, array, self._counts[key], name not in clean)
 
     def recordings(self) -> list[CapturedLaunch]:
-        """Return all recorded launches, grouped by kernel."""
+        """Return the recorded launches, grouped by kernel."""
         return [launch for kept in self._kept.values() for launch in kept]
 
     def _keeps(self, key: tuple[Program, Kind]) -> bool:

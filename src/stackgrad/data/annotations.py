@@ -1,4 +1,4 @@
-"""Read annotations of array and view parameters: the type of the elements, and the handling of bad indices."""
+"""Read annotations of array and view parameters: the type of the elements, and the option `boundary`."""
 
 from __future__ import annotations
 

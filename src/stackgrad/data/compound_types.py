@@ -106,7 +106,7 @@ class MatrixSpec:
 
 
 class StructSpec:
-    """Represent a struct type: a call makes a value with members given by name or in order, and 0 for missing ones."""
+    """Represent a struct type; a call makes a struct value from members by name or in order, 0 where missing."""
 
     # The type of a member is Any: a scalar, vector, matrix or struct type, or Python's int or float. A member is Any
     # as in `Struct`; a method is any function.
@@ -168,7 +168,7 @@ class StructSpec:
 
 
 def _flat(parts: Iterable[Any]) -> Iterable[Any]:
-    """Yield the entries of nested sequences one by one."""
+    """Yield the entries of nested sequences, such as the rows of a matrix, one by one."""
     for part in parts:
         if hasattr(part, "__iter__") and not isinstance(part, str):
             yield from _flat(part)

@@ -6,7 +6,7 @@ from .fields import MatrixNdarray, Tensor
 
 
 class ByElement(type):
-    """Define a metaclass whose classes recognize arrays of vectors or of matrices in `isinstance`.
+    """Define the metaclass of names such as VectorNdarray: `isinstance` tests if an array holds vectors or matrices.
 
     Attributes:
         axes: Number of axes of an element: 1 for vectors, 2 for matrices.

@@ -60,7 +60,7 @@ ijk, ijl, ikl, jkl, ijkl = axes(0, 1, 2), axes(0, 1, 3), axes(0, 2, 3), axes(1, 
 
 
 class SNode:
-    """Represent a node of the tree of `sg.root`, which sets the shape of the fields that are placed at it.
+    """Represent a node of the tree of `sg.root`; fields that are placed at it get its shape.
 
     Attributes:
         extents: The extent of each axis by number.
@@ -105,7 +105,7 @@ class SNode:
 
     # Fields are Any: of all kinds, and lists of them.
     def place(self, *fields: Any, offset: int | Sequence[int] | None = None) -> SNode:
-        """Allocate fields with the shape of this node. Return the node.
+        """Allocate fields with the shape of this node of `sg.root`, and return the node.
 
         Gradients that fields have because of needs_grad are placed too.
 
@@ -184,7 +184,7 @@ class SNode:
 
 
 class FieldTree:
-    """Track the fields that were allocated through one root of a tree.
+    """Track the fields that were allocated through the nodes of one tree, and if the tree is closed.
 
     Attributes:
         arrays: The arrays of these fields, as long as they live.
@@ -265,7 +265,7 @@ class FieldsBuilder(Root):
 
 
 class SNodeTree:
-    """Represent a closed tree of fields, as returned by `FieldsBuilder.finalize`."""
+    """Represent a tree of fields that `FieldsBuilder.finalize` has closed, so that it takes no more fields."""
 
     __slots__ = ("_tree",)
 

@@ -35,7 +35,7 @@ a function of the other arguments of the call that returns a shape or (shape, dt
 
 @dataclass(frozen=True)
 class WrappedLaunch:
-    """Record facts about a launch that its gradient needs: the random key and the versions of fields.
+    """Hold the facts about a forward launch that its gradient needs: the random key and the versions of fields.
 
     Attributes:
         draws: The key of the random numbers of the launch.
@@ -47,7 +47,7 @@ class WrappedLaunch:
 
 
 class WrappedKernel:
-    """Represent a kernel as a function: some array parameters are inputs, the others results to allocate.
+    """Represent a kernel as a pure function: some array parameters are its inputs, the others its results.
 
     Attributes:
         kernel: The kernel, without an object if it is a method.
@@ -158,7 +158,7 @@ class WrappedKernel:
     def _bound(
         self, given: Mapping[str, Any], out: Mapping[str, np.ndarray], grads: Mapping[str, np.ndarray]
     ) -> tuple[Binding, Scalars]:
-        """Return the binding and the scalars of a call. Raise ArgumentError if the kernel stores to an input."""
+        """Return the binding and scalars of a call of the kernel. Raise ArgumentError if it stores to an input."""
         values = {**given, **out}
         leaves = {n: _leaf(v, grads.get(n)) if isinstance(v, np.ndarray) else v for n, v in values.items()}
         arguments = (*self.prefix, *(leaves[name] for name in self.params))

@@ -92,7 +92,7 @@ class CallSignature:
         }
 
     def _count(self, given: int) -> KernelTypeError:
-        """Return a KernelTypeError for a wrong number of arguments."""
+        """Return a KernelTypeError that says how many arguments a call gave, and which parameters the kernel has."""
         wanted = ", ".join(f"{p.name}: {p.type}" for p in self.params) or "none"
         return self.error(f"takes {len(self.params)} arguments, got {given}", f"its parameters: {wanted}")
 

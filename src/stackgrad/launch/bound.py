@@ -1,4 +1,4 @@
-"""Find the array that is bound to each parameter of a kernel, with its memory, shape and field.
+"""Find the array that is bound to each parameter of a kernel, its memory, and the field that it belongs to.
 
 Invariant: arrays of different names are different memory, so that the compiler may tell them apart by name.
 """

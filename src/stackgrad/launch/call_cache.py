@@ -41,7 +41,7 @@ _KEPT = 64
 
 
 class Entry:
-    """Represent a cache entry: a specialization that all calls with the same argument types use.
+    """Represent an entry of a kernel's call cache: the specialization for all calls with the same argument types.
 
     Attributes:
         key: The kinds.
@@ -60,7 +60,7 @@ class Entry:
         self._cache = cache
 
     def drop(self) -> None:
-        """Remove the entry from the cache; see `CallCache.drop`."""
+        """Remove the entry from its call cache."""
         self._cache.drop(self)
 
 
@@ -301,7 +301,7 @@ class CallCache:
         return KernelTypeError(f"kernel {self.name}: {reason}", cure, self.span)
 
     def _count(self, given: int) -> KernelTypeError:
-        """Return a KernelTypeError for a wrong number of arguments."""
+        """Return a KernelTypeError that says that a call gave `given` arguments, and how many the kernel takes."""
         wanted = ", ".join(f"{n}{self._type(k)}" for k, n in enumerate(self.names)) or "none"
         return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
 

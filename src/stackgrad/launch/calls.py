@@ -38,7 +38,7 @@ class Call:
 
 
 class Taker(Protocol):
-    """Describe an object that splits one argument of a call into its numbers and arrays."""
+    """Describe an object that appends the numbers and arrays of one argument to a `Call`."""
 
     def take(self, value: Any, call: Call) -> None:
         """Append the numbers and arrays of an argument to a call. Raise ArgumentMismatch if it does not fit."""

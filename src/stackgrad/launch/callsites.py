@@ -38,7 +38,7 @@ _LONGEST_WAIT = 1024
 
 
 class Callee(Protocol):
-    """Define the interface of a kernel that CallSite needs: its call cache, and a way to redirect calls."""
+    """Define the interface of the kernel behind a CallSite: its call cache, and a method that redirects calls."""
 
     def cache(self) -> CallCache:
         """Return the cache of specializations and calls under the present settings."""
@@ -48,7 +48,7 @@ class Callee(Protocol):
 
 
 class CallSite:
-    """Execute calls of one kernel, or of its gradient, and decide when machine code may repeat them.
+    """Execute all calls of one kernel, or of its gradient, and prepare repeated calls for the trampoline.
 
     Attributes:
         is_grad: True for the gradient.
@@ -132,7 +132,7 @@ class CallSite:
         return result
 
     def _side(self, program: Program) -> ProgramSide:
-        """Return the forward or gradient side of a program. Raise NotDifferentiable if the gradient does not exist."""
+        """Return the `ProgramSide` of the direction that the calls launch. Raise NotDifferentiable if it is missing."""
         return program.reverse_side() if self.is_grad else program.forward_side()
 
     def _launch_bound(self, special: Specialization, binding: Binding, scalars: Scalars) -> Any:

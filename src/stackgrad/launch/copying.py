@@ -26,7 +26,7 @@ SOURCE, TARGET = "source", "target"
 
 
 class CopyKernel:
-    """Hold the kernel that copies arrays of given types, and its bindings to pairs of arrays.
+    """Hold the kernel that copies arrays of one type to arrays of another, and its bindings to pairs of arrays.
 
     Attributes:
         program: The program of the kernel.

@@ -48,7 +48,7 @@ class ProgramSide:
 
 
 class TouchedArrays(NamedTuple):
-    """Hold the arrays of a program's gradient, and the elements of them that a launch reads or writes.
+    """Hold the arrays that a program's gradient uses, and the boxes of them that its launch reads or writes.
 
     Attributes:
         side: The arrays of the launch.
@@ -60,7 +60,7 @@ class TouchedArrays(NamedTuple):
 
 
 class BoundGradient:
-    """Represent the gradient of a binding: a launcher with its arrays and the primals that it reads.
+    """Represent the gradient of a binding: its launcher, its arrays, and the primals that it reads.
 
     Attributes:
         program: The program.

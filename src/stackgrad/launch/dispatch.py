@@ -20,7 +20,7 @@ Implementation = Callable[..., Any]
 
 @dataclass
 class _Candidate:
-    """Represent one of several equivalent implementations of a function, with a test of the arguments it accepts.
+    """Represent one of several equivalent implementations, with a test if it accepts given arguments.
 
     Attributes:
         run: The implementation.
@@ -33,7 +33,7 @@ class _Candidate:
 
 @dataclass
 class _TimingTrial:
-    """Collect run times of all implementations, for arguments with one value of the user's hash function.
+    """Collect run times of all implementations, for arguments to which the user's hash function gives one value.
 
     Attributes:
         started: Time in seconds (`time.monotonic`) at which the trial began or was decided.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LaunchRecorder:
-    """Collect the arrays, versions and guards of launches while they are recorded as a GPU graph.
+    """Collect what a recorded GPU graph depends on: the arrays, versions and guards of its launches.
 
     Attributes:
         deciding: The arrays whose contents decide sizes, with their versions at that time.

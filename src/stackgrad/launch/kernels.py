@@ -85,7 +85,7 @@ class Kernel(Generic[P, R]):
 
     @staticmethod
     def from_text(text: str) -> TextKernel:
-        """Return a kernel made of IR text; see `kernel_from_text`."""
+        """Return a kernel made of IR text, as `kernel_from_text` does."""
         return kernel_from_text(text)
 
     def __repr__(self) -> str:

@@ -45,7 +45,7 @@ class ScalarMatcher:
         self.check = checker_of(dtype)
 
     def take(self, value: Any, call: Call) -> None:
-        """Append the number to the scalars of the call. Raise ArgumentMismatch if it does not fit."""
+        """Append the number `value` to the scalars of the call. Raise ArgumentMismatch if it does not fit the type."""
         call.scalars.append(self.check(value))
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
@@ -190,7 +190,7 @@ class ArrayMatcher:
 
 
 class ViewMatcher:
-    """Match a parameter that takes a view, passed as its array and two numbers, offset and size."""
+    """Match a parameter that takes a view, which a launch passes as an array and two numbers: offset and size."""
 
     def __init__(self, kind: ViewType, options: FrontendOptions) -> None:
         self.array = ArrayMatcher(kind.array, options)
@@ -225,7 +225,7 @@ class ViewMatcher:
 
 
 class ObjectMatcher:
-    """Match a template parameter: an object whose value is constant in a trace, except for arrays inside of it."""
+    """Match a template parameter: an object that the traced kernel treats as constant, except for arrays in it."""
 
     def __init__(self, options: FrontendOptions, kind: type | None = None) -> None:
         self.options = options

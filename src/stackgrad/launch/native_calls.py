@@ -111,11 +111,11 @@ def _forms(arguments: Sequence[ExpectedArgument], held: Sequence[LaunchArray]) -
 
 
 class _NotNative(Exception):
-    """Signal that machine code cannot repeat a call."""
+    """Signal that machine code cannot repeat a call, so that each such call runs in Python."""
 
 
 class _CallParts:
-    """Collect the arguments of a call as the trampoline recognizes them, and the location of each array."""
+    """Collect, for the trampoline, how to recognize each argument of a call, and where each array is found."""
 
     def __init__(self, special: Specialization, call: Call, deciding: frozenset[str]) -> None:
         self.special = special

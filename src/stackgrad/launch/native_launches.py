@@ -78,7 +78,7 @@ class NativeCall(NamedTuple):
 
 
 class Handle:
-    """Represent one ready launch, by which the trampoline can launch matching calls.
+    """Represent a ready launch in the chain that the trampoline searches for one that fits a call.
 
     Attributes:
         native: The chain that the handle is part of.
@@ -108,7 +108,7 @@ class Handle:
 
 
 class _Asked(NamedTuple):
-    """Hold guards that Python checks together before a call, and the cache entries to which the guards belong."""
+    """Hold the guards that Python compares before a call, with the cache entries that depend on each."""
 
     guards: tuple[Guard, ...]
     entries: dict[Entry, dict[Guard, None]]
@@ -130,7 +130,7 @@ def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
 
 
 class NativeLaunches:
-    """Hold the chain of ready launches of one kernel and direction; all of them have guards, or none has.
+    """Hold the ready launches of one kernel and direction, as a chain that the trampoline searches.
 
     Attributes:
         function: The builtin function through which they are called, made by `builtin`; None before.
@@ -202,7 +202,7 @@ class NativeLaunches:
     # -- handles --------------------------------------------------------------------------------------------
 
     def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Make a ready launch for calls like this one. Return True if an earlier handle was used, None without one.
+        """Prepare a ready launch for calls like this one. Return True if an earlier one was used, None if none was.
 
         Args:
             entry: The entry of the call.
@@ -224,7 +224,7 @@ class NativeLaunches:
             self._lock.release()
 
     def _stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Make or renew the handle of a described call. Return True if its old handle was used, None without one."""
+        """Prepare or renew the ready launch of a call. Return True if the old one was used, None if there was none."""
         found, was_worth = entry.handles.get(situation.key), None
         if found is not None and found.native is self:
             was_worth = found.standing.launched > 0

@@ -82,7 +82,7 @@ def _order(program: Program, serial: bool) -> OrderedLaunch | None:
 
 
 class OrderedLaunch:
-    """Represent the variant of a program whose atomic updates have a known order, ready to be launched.
+    """Represent the variant of a program that executes its atomic updates in a known order.
 
     Attributes:
         made: The ordered kernel, with the arrays that it needs besides those of the program.

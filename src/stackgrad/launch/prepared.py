@@ -1,4 +1,4 @@
-"""Prepare launches that go through Python, and find them by the identity of the arguments of a call.
+"""Prepare the launches that Python makes for a call, and find them by the identity of the call's arguments.
 
 Invariant: a known call keeps no argument alive. It holds memory by views that own nothing, and uses them only while the
 caller holds the very arrays that the views were made of.
@@ -33,7 +33,7 @@ Launch = Callable[[Any], Any]
 
 
 class Prepared:
-    """Represent a prepared launch: a launcher with the arrays of one call, to be launched with any scalar arguments.
+    """Represent a launch prepared for the arrays of one call: the launcher and memory, without scalar arguments.
 
     Attributes:
         launcher: The launcher of the direction.
@@ -75,7 +75,7 @@ class Prepared:
 
 
 class Known:
-    """Represent an earlier call, recognized by the identity of its arguments, with its prepared launches.
+    """Represent an earlier call with its prepared launches, which serve all calls with the identical arguments.
 
     Attributes:
         entry: The entry of its kinds.
@@ -135,7 +135,7 @@ def reference(value: Any) -> Reference:
 
 
 class _ArrayInterface:
-    """Expose the memory of an array to NumPy without keeping the array object alive.
+    """Represent the memory of an array as an object that NumPy can view, without keeping the array alive.
 
     Attributes:
         refers_to: A function that returns the owner of the memory, or None if there is none.

@@ -1,4 +1,4 @@
-"""Save contents of boxes of arrays, to exchange them with the arrays' later contents or to copy them.
+"""Copy the contents of boxes of arrays, to restore them later or to exchange them with the later contents.
 
 Invariant: saved contents have the shape of their box, and no other code writes it.
 """
@@ -57,7 +57,7 @@ class SavedBox:
 
 @dataclass(eq=False, slots=True)
 class BeforeContent:
-    """Hold the contents that an array and its tangents had before a launch that may overwrite them.
+    """Hold copies of the parts of an array and its tangents that a launch may overwrite, made before the launch.
 
     Attributes:
         primal: The saved contents of the array.

@@ -30,7 +30,7 @@ _KEPT_BINDINGS = 16
 
 
 class TextKernel:
-    """Represent a kernel given as IR text; its arrays and scalars are passed by name.
+    """Represent a kernel given as IR text; calls pass its arrays and scalars by parameter name.
 
     Arrays are fields or NumPy arrays, scalars are numbers: `k(x=field, n=3)` or `k({"x": field}, n=3)`. `k.grad` takes
     the same and, for each NumPy array `x` with a gradient, `**{"x.grad": array}`. The gradient of a field is its own
@@ -109,7 +109,7 @@ class TextKernel:
         return self._program
 
     def _bind(self, given: dict[str, Any]) -> tuple[Binding, dict[str, Any]]:
-        """Return the binding and scalars of a call. Raise ArgumentError or KernelTypeError for unfit arguments."""
+        """Return the binding and scalars for the arguments `given` by name. Raise an error if one does not fit."""
         names = self._signature.names
         kinds = self.kernel.array_types()
         adjoints = {name + GRAD: kind.adjoint for name, kind in kinds.items() if kind.grad}

@@ -1,4 +1,4 @@
-"""Launch kernels while a tape, forward mode or capture of any thread is active, and notify these watchers.
+"""Launch kernels while any watcher, such as a tape or capture, is active, and notify the watchers.
 
 Invariant: every watcher of the launching thread has agreed to a launch before it runs, and threads that take
 derivatives are told of what the launch of another thread writes.

@@ -31,7 +31,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 
 
 class _OuterName:
-    """Represent a global or closure variable that a function uses, without keeping the function alive.
+    """Represent a global or closure variable by name, through a weak reference to the function that uses it.
 
     Attributes:
         function: A weak reference to the function.
@@ -60,7 +60,7 @@ class _OuterName:
 
 
 class NameGuard:
-    """Guard the value of a global or closure variable that a function used during tracing."""
+    """Represent a guard on a global or closure variable: it holds while the value is the one seen during tracing."""
 
     __slots__ = ("_outer", "_then")
 
@@ -83,7 +83,7 @@ class NameGuard:
 
 
 class PartGuard:
-    """Guard one property of an object that the trace has read, such as an attribute or its length."""
+    """Represent a guard on an attribute, item or length of an object that tracing has read."""
 
     __slots__ = ("_owner", "_look", "_then")
 
@@ -107,7 +107,7 @@ class PartGuard:
 
 
 class EvaluationGuard:
-    """Guard the value of a compile-time expression by evaluating the expression again before each launch."""
+    """Represent a guard on a compile-time expression, which is evaluated again before each launch."""
 
     __slots__ = ("_outer", "_bound", "_code", "_then")
 
@@ -125,7 +125,7 @@ class EvaluationGuard:
             return False
 
     def evaluated(self) -> Any:
-        """Evaluate the guarded expression again, and return its value."""
+        """Evaluate the compile-time expression of the guard again, and return its value."""
         namespace = {name: held() for name, held in self._bound.items()}
         for outer in self._outer:
             found = outer.now()
@@ -200,5 +200,5 @@ def _lasting(found: Any, again: Callable[[], Any], fresh_objects: dict[int, Any]
 
 
 def hold(guards: Iterable[Guard]) -> bool:
-    """Return True if all guarded objects are unchanged."""
+    """Return True if no guard found a change of the Python object or expression that tracing has read."""
     return all([guard.holds() for guard in guards])

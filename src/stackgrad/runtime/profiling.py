@@ -22,7 +22,7 @@ from .usage_errors import UsageError
 
 @dataclass(frozen=True)
 class TaskProfile:
-    """Report launches, run time and adstack bytes of one task of a kernel.
+    """Represent the measured launches, run time and adstack bytes of one task of a kernel.
 
     Attributes:
         task: Number of the task.
@@ -43,7 +43,7 @@ class TaskProfile:
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """Report launches, run time and adstack bytes of one kernel: `k`, `k.grad`, or the counting kernel of `k.grad`.
+    """Represent measured launches, run time and adstack bytes of one kernel: `k`, `k.grad` or its counting kernel.
 
     Attributes:
         name: The name of the kernel.
@@ -135,7 +135,7 @@ class _KernelTotals:
 
 
 class Profile:
-    """Measure launches between `start` and `stop`, or inside of a `with` block; `print` shows the result.
+    """Measure the launches, times and adstack bytes of all kernels between `start` and `stop` or in a `with` block.
 
     A profile that is started again goes on. A launch that raises is not counted. The time of a kernel is that of the
     launch on the backend with its preparation (arguments, adstack memory), without tracing, compilation and counting;

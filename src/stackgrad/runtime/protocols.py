@@ -1,4 +1,4 @@
-"""This module defines placeholder names for types that the runtime stores but must not import.
+"""This module defines names, each Any, for types that the runtime stores but cannot import without a cycle.
 
 Each name stands for one class, and is Any here: a circle of imports, even of imports for type checkers alone, would let
 the runtime depend on what depends on it.

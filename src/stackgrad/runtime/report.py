@@ -12,7 +12,7 @@ from .session import RUNTIME
 
 @dataclass(frozen=True)
 class AdstackReport:
-    """Hold a report on the adstack memory of the runtime; `print` shows it as a table.
+    """Represent a report on the adstack memory of the runtime, which `print` shows as a table.
 
     Attributes:
         slabs: For each slab, the bytes that the backend holds: {"real": {"current": bytes, "peak": bytes}, ...}.

@@ -136,7 +136,7 @@ class Runtime:
 
     @property
     def tracing(self) -> bool:
-        """Return True if this thread is tracing a kernel."""
+        """Return True if the calling thread is tracing a kernel."""
         return self.threads.own.tracing
 
     @tracing.setter
@@ -168,7 +168,7 @@ class Runtime:
         self._backend = self.remote = None
 
     def choose(self, backend: Backend) -> None:
-        """Use this backend for all further launches."""
+        """Make `backend` the backend of all further launches."""
         self._backend = backend
         from ..backends.base import Remote
 
@@ -301,7 +301,7 @@ def _started(settings: Settings, is_fallback: bool) -> tuple[Settings, Backend]:
 
 
 def _bounds(given: Any) -> bool:
-    """Return True if the option `bounds` enables index checks. Raise OptionError for an unknown value."""
+    """Return True for the option value "checked", False for "off". Raise OptionError for another value."""
     if isinstance(given, str) and given in ("checked", "off"):
         return given == "checked"
     raise OptionError(f"bounds cannot be {given!r}", 'bounds="checked", the default, or bounds="off"')
@@ -360,7 +360,7 @@ def reset() -> None:
 
 
 def sync() -> None:
-    """Wait for all launches to end. Raise errors that occurred on a device."""
+    """Wait until all launches have ended on all devices, and raise the errors of these launches."""
     wait = getattr(RUNTIME._backend, "sync", None)
     if wait is not None:
         wait()

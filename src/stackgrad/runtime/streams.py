@@ -25,7 +25,7 @@ KEYWORD = "qd_stream"
 
 
 class _Handle:
-    """Define the base class of streams and events: a driver handle that can be destroyed.
+    """Define the base class of streams and events, which hold the number that the CUDA driver gave them.
 
     Attributes:
         handle: The number by which the driver knows the object; 0 if there is none.
@@ -64,7 +64,7 @@ class _Handle:
 
 
 class Stream(_Handle):
-    """Represent a stream, which runs its launches in order: `kernel(..., qd_stream=stream)`.
+    """Represent a CUDA stream, whose launches run in order; a call chooses it by `kernel(..., qd_stream=stream)`.
 
     As a context manager, the stream is destroyed at the end of the block.
     """
@@ -79,7 +79,7 @@ class Stream(_Handle):
 
 
 class Event(_Handle):
-    """Represent an event, which marks a point in a stream that other streams can wait for."""
+    """Represent a CUDA event, which marks a point in a stream that other streams can wait for."""
 
     __slots__ = ()
 

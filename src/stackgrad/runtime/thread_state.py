@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Watcher(Protocol):
-    """Declare the notifications of launches and host writes that an active tape or backward pass receives.
+    """Declare the notifications that an active tape or backward pass gets of launches, host writes and host reads.
 
     Attributes:
         recording: True if launches are recorded, so that `after_launch` and `add_custom` have an effect.
@@ -98,12 +98,12 @@ class ForwardMode(Protocol):
     constant: bool
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch the tangent kernel of a kernel."""
+        """Launch the tangent kernel of the binding's kernel, for the tangents of its arrays."""
 
     def run_gradient(
         self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
     ) -> None:
-        """Launch the tangent kernel of a gradient.
+        """Launch the tangent kernel of the gradient of a binding, for the tangents of its adjoints.
 
         Args:
             binding: The kernel with its memory.
@@ -117,7 +117,7 @@ class ForwardMode(Protocol):
         """Return the tangents of a field, one for each direction, or an empty list if it has none."""
 
     def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
-        """Return the tangents of an array of another library."""
+        """Return the tangents of an array of another library, given by its memory, one for each direction."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Receive the notification that the host is about to write a part of a field; `place` None means unknown."""
@@ -185,7 +185,7 @@ class ThreadStates:
             return made
 
     def note(self, own: ThreadState) -> bool:
-        """Record if this thread is watched. Return True if any thread has an active tape or mode, or is tracing."""
+        """Record if the thread `own` is watched, and return True if any thread has a watcher or is tracing."""
         with self._lock:
             (self._watched.add if own.is_watched else self._watched.discard)(own)
             return len(self._watched) > 0
@@ -208,7 +208,7 @@ class ThreadStates:
                 self._busy.discard(own)
 
     def claim(self, array: Array) -> bool:
-        """Reserve the derivatives of an array for this thread. Return False if another thread is using them.
+        """Reserve the derivatives of an array for this thread. Return False if another thread has reserved them.
 
         From then on they belong to the thread. Return False if another thread is using them. Wait while another thread
         sets them to 0, which it does only with derivatives that no thread has claimed.
@@ -230,7 +230,7 @@ class ThreadStates:
 
     @contextmanager
     def clearing(self, group: Collection[Array]) -> Iterator[bool]:
-        """Reserve arrays while their derivatives are set to 0. Yield False if another thread uses one of them."""
+        """Reserve arrays while their derivatives are cleared. Yield False if another thread is using one of them."""
         own = self.own
         with self._lock:
             is_free = not any(self.is_foreign(one) or one in self._clearing for one in group)
@@ -265,7 +265,7 @@ class ThreadStates:
 
 
 class WeakCollection(Generic[T]):
-    """Hold objects by weak references; threads may add objects while others iterate."""
+    """Represent a set of objects held by weak references; threads may add objects while others iterate."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakSet[T] = weakref.WeakSet()

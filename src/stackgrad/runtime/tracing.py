@@ -1,4 +1,4 @@
-"""Trace Python functions under the present settings of the runtime, and find their source lines."""
+"""Trace Python functions to kernels of stage `source` under the runtime's settings, and find their source lines."""
 
 from __future__ import annotations
 

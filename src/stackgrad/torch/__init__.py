@@ -91,7 +91,7 @@ def _function() -> Any:
     base: Any = torch.autograd.Function
 
     class KernelFunction(base):
-        """Run a kernel on the memory of tensors as an autograd function, and its gradient in the backward pass."""
+        """Represent a kernel as a torch autograd function: forward launches it, and backward launches its gradient."""
 
         @staticmethod
         def forward(

@@ -46,7 +46,7 @@ def zeros(shape: tuple[int, ...], dtype: Scalar) -> np.ndarray:
 
 
 def convert(given: np.ndarray, dtype: Scalar, label: str) -> np.ndarray:
-    """Return an array converted to a scalar type.
+    """Return an array converted to `dtype`. Raise FieldError if the conversion loses a fraction or does not fit.
 
     Args:
         given: The array.

@@ -26,7 +26,7 @@ _ENTRIES: Any = Matrix.__dict__["data"]
 
 
 class TiedEntries:
-    """Represent the entries of a vector or matrix element as part of the memory of its field.
+    """Represent a vector or matrix element of a field by its place in the field's memory, so that writes go there.
 
     Attributes:
         storage: The array.

@@ -1,4 +1,4 @@
-"""Define the base classes of fields, ndarrays and tensors, for `isinstance` and annotations.
+"""Define the base classes of fields, ndarrays and tensors, which programs use in `isinstance` and annotations.
 
 A field is captured by the kernels that use it. An ndarray is an argument, whose shape may differ from call to call.
 """

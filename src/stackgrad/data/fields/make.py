@@ -241,7 +241,7 @@ def check_nesting(shape: ShapeLike | None, order: str | None, layout: Any) -> tu
 
 
 def _layout(layout: Any) -> Layout:
-    """Return a value as a `Layout`. Raise FieldError if it is not one."""
+    """Return the option `layout` as a `Layout`. Raise FieldError if it is no layout."""
     if layout is None:
         return Layout.AOS
     if isinstance(layout, Layout):

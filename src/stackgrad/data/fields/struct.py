@@ -47,7 +47,7 @@ class StructField(Field):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the extents of the field."""
+        """Return the extents of the field's axes."""
         found: tuple[int, ...] = self._first.shape
         return found
 
@@ -59,7 +59,7 @@ class StructField(Field):
 
     @property
     def ndim(self) -> int:
-        """Return the number of axes."""
+        """Return the number of axes of the field."""
         return len(self.shape)
 
     @property

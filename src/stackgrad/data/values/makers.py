@@ -115,7 +115,7 @@ class MatrixMakers:
 
 
 class VectorMakers(MatrixMakers):
-    """Define the class methods of `sg.Vector`, which take one extent instead of two."""
+    """Define the class methods of `sg.Vector`, which take one extent where those of `sg.Matrix` take two."""
 
     __slots__ = ()
     stackgrad_constructor: ClassVar[str] = "Vector"

@@ -57,7 +57,7 @@ class Matrix(Algebra, MatrixMakers):
 
     @staticmethod
     def _wrap(data: np.ndarray, is_typed: bool) -> Matrix:
-        """Return a vector or matrix with these entries."""
+        """Return a vector or matrix with these entries, which has an explicit scalar type if `is_typed`."""
         return wrap(data, is_typed)
 
     @staticmethod
