@@ -203,10 +203,7 @@ class DiskCache:
     # -- trust ----------------------------------------------------------------------------------------------
 
     def _opened(self, make: bool = False) -> Folder | None:
-        """Return the open cache folder, created before if `make`, or None if it is missing or unsafe.
-
-        A folder is unsafe if other users own it or can write to it.
-        """
+        """Return the open cache folder, or None if it is missing, or if other users own it or can write to it."""
         if self._refused:
             return None
         try:
