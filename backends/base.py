@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.types import Scalar
 
 Arrays = Mapping[str, np.ndarray]

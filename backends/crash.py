@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..compiler.errors import InternalError
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.printer import print_kernel
 from .disk_cache import version_of
 

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..compiler.errors import Diagnostic, Unsupported
-from ..compiler.ir.nodes import Kernel, LocalArray, Print, Stmt, Task
+from ..compiler.ir.kernels import Kernel, Task
+from ..compiler.ir.nodes import LocalArray, Print
 from ..compiler.ir.printer import print_statement
+from ..compiler.ir.statement import Stmt
 from ..compiler.ir.walk import walk_task
 from . import metal_limits as metal
 

@@ -5,7 +5,9 @@ A kernel with f64 is refused. A kernel with such atomics has the tasks that need
 
 from __future__ import annotations
 
-from ..compiler.ir.nodes import Atomic, LocalArray, Stmt, Task
+from ..compiler.ir.kernels import Task
+from ..compiler.ir.nodes import Atomic, LocalArray
+from ..compiler.ir.statement import Stmt
 from ..compiler.ir.types import f64
 from ..compiler.ir.walk import results, used_values, walk_task
 from .codegen.sharing import share

@@ -15,7 +15,8 @@ from .ad.policies import policy_of
 from .ad.product_loops import serialize_products
 from .errors import NotDifferentiable, Unsupported
 from .ir.depth import with_stack_room
-from .ir.nodes import Kernel, Load, Op, StackAlloca
+from .ir.kernels import Kernel
+from .ir.nodes import Load, Op, StackAlloca
 from .ir.roles import ARRAY_READS, ARRAY_USES, ARRAY_WRITES
 from .ir.types import ArrayType
 from .ir.verify import verify

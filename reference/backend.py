@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..backends.base import Arrays, Concurrency, Draws, Options, Probe, Scalars, Sizes
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from .launch import FUEL, most_lanes, run
 from .machine import PreparedKernel
 from .order import VECTOR, Order, order_by_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiler.ir import nodes as n
+from ..compiler.ir.statement import Value
 from .frame import LaneFrame, LaneVector, merge, number
 from .machine import RUN, ExitTarget, Machine
 
@@ -72,7 +73,7 @@ class _RunningLoop:
         target: lanes that broke out or wait for the next iteration
     """
 
-    def __init__(self, m: Machine, entry: LaneFrame, stop: str | None, trips: n.Value | None) -> None:
+    def __init__(self, m: Machine, entry: LaneFrame, stop: str | None, trips: Value | None) -> None:
         self.m = m
         self.entry = entry
         self.running: LaneFrame | None = entry

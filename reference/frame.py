@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compiler.errors import InternalError
-from ..compiler.ir.nodes import Value
+from ..compiler.ir.statement import Value
 
 LaneVector = npt.NDArray[Any]
 """The type of values: one element per lane of some frame, or 0-d, which is the same in all lanes."""

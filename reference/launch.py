@@ -10,7 +10,9 @@ import numpy as np
 
 from ..backends.base import Arrays, Draws, Scalars, Sizes
 from ..compiler.ir.depth import with_stack_room
-from ..compiler.ir.nodes import Kernel, LocalArray, StackAlloca, Task, Value
+from ..compiler.ir.kernels import Kernel, Task
+from ..compiler.ir.nodes import LocalArray, StackAlloca
+from ..compiler.ir.statement import Value
 from ..compiler.ir.walk import walk
 from . import control, places, values
 from .frame import LaneFrame, number

@@ -15,7 +15,9 @@ import numpy as np
 
 from ..backends.base import Draws, Sizes
 from ..compiler.errors import StackgradError
-from ..compiler.ir.nodes import STATEMENTS, Block, Kernel, StackAlloca, Stmt
+from ..compiler.ir.kernels import Kernel
+from ..compiler.ir.nodes import STATEMENTS, StackAlloca
+from ..compiler.ir.statement import Block, Stmt
 from ..compiler.ir.table import Table
 from ..compiler.ir.walk import used_values, walk_kernel
 from .frame import LaneFrame, LaneVector

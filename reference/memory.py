@@ -14,7 +14,7 @@ from ..backends.base import Arrays, Scalars
 from ..compiler.errors import KernelTypeError
 from ..compiler.ir.build import normal_constant
 from ..compiler.ir.extents import CURE, NARROW, extent_problem, narrow_axes
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.roles import ARRAY_USES, ARRAY_WRITES
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel

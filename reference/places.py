@@ -7,6 +7,7 @@ import numpy as np
 from ..compiler.errors import CURE_OF_INDEX, AdstackOverflow, OutOfBounds
 from ..compiler.ir import nodes as n
 from ..compiler.ir.names import shown_name
+from ..compiler.ir.statement import Stmt
 from . import atomics
 from .frame import LaneFrame, LaneVector, number
 from .machine import RUN, Machine, lane_element
@@ -28,7 +29,7 @@ def _outside(index: LaneVector, extent: int) -> bool:
     return bool(index.size) and (int(index.min()) < 0 or int(index.max()) >= extent)
 
 
-def _check_index(m: Machine, s: n.Stmt, f: LaneFrame, name: str, axis: int, index: LaneVector, extent: int) -> None:
+def _check_index(m: Machine, s: Stmt, f: LaneFrame, name: str, axis: int, index: LaneVector, extent: int) -> None:
     """Raise OutOfBounds for the first lane whose index is outside of the extent; axis -1 means a local array."""
     if _outside(index, extent):
         bad = (index < 0) | (index > extent - 1 if extent else True)

@@ -15,8 +15,9 @@ from ..compiler.errors import (
     OutOfBounds,
     StackgradError,
 )
-from ..compiler.ir.nodes import Kernel, Stmt
+from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.printer import headline
+from ..compiler.ir.statement import Stmt
 
 
 class EmptyStack(StackgradError):

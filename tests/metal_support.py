@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from stackgrad.backends.metal.program import MetalProgram
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, Unsupported
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 
 Make = Callable[[str], MetalProgram]
 

@@ -15,7 +15,7 @@ from stackgrad.backends.base import Arrays, Draws, Scalars
 from stackgrad.backends.launching.launcher import NO_DRAWS
 from stackgrad.capture import CapturedLaunch, capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.harness.testing.bounds import ArrayVerdict, BoundedKernel, BoundedResult, judge, run_bounded
 
 GRAD = ".grad"

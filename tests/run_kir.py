@@ -41,7 +41,8 @@ from stackgrad.backends.base import Draws
 from stackgrad.compiler.ad.policies import LOWERINGS, POLICIES
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, ParseError, StackgradError, Unsupported, VerifyError
-from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
+from stackgrad.compiler.ir.kernels import Kernel
+from stackgrad.compiler.ir.nodes import STATEMENTS
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel

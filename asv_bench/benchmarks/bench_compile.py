@@ -14,7 +14,7 @@ from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.llvm.module import generate
 from stackgrad.compiler import driver
 from stackgrad.compiler.ad.grad_kernel import reverse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.verify import verify

@@ -14,7 +14,7 @@ import math
 
 from ...compiler.analysis.real_ranges import RealRanges, is_innermost, pops_history, real_ranges
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Task
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.types import f64
 from ...compiler.ir.walk import walk, walk_task
 from .emit import ModuleState

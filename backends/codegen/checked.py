@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from ...compiler.analysis import index_checks as passes
 from ...compiler.analysis.index_checks import IndexChecks, LoopCheck, index_checks
-from ...compiler.ir.nodes import For, GetElement, SetElement, Task
+from ...compiler.ir.kernels import Task
+from ...compiler.ir.nodes import For, GetElement, SetElement
 from ..base import Options
 from . import ir
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from ...compiler.errors import Span
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.walk import walk_task
 from . import ir
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from ...compiler.analysis.decisions import decisive_values
 from ...compiler.analysis.real_ranges import RealRanges
 from ...compiler.ir.cached import cached_property
-from ...compiler.ir.nodes import Kernel, Stmt, Value
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.roles import ARRAY_WRITES
+from ...compiler.ir.statement import Stmt, Value
 from ...compiler.ir.walk import walk_task
 from ..base import Options
 from . import ir

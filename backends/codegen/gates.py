@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from ...compiler.analysis.index_checks import index_checks
 from ...compiler.analysis.uniformity import Uniformity
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block, Stmt, Task, Value
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.roles import ARRAY_WRITES, LOOPS, SCALAR_ASSIGNMENTS, SCALAR_USES, VALUES
+from ...compiler.ir.statement import Block, Stmt, Value
 from ...compiler.ir.walk import operands, results, walk
 
 LIGHT = (*VALUES, n.Load, n.Random, n.Local, n.Get, n.Set, n.If)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...compiler.analysis.affine import Affine
 from ...compiler.analysis.index_checks import shape_array
-from ...compiler.ir.nodes import Value
+from ...compiler.ir.statement import Value
 from . import ir
 from .types import I64, const, memory_type
 

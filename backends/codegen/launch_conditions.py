@@ -13,6 +13,7 @@ from typing import Any
 
 from ...compiler.analysis.index_checks import IndexChecks
 from ...compiler.ir import nodes as n
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import walk
 from . import ir
@@ -69,7 +70,7 @@ def write_both_forms(b: Any, needed: ir.LLVMValue, write: Callable[[bool], objec
     b.if_else(needed, lambda: write(False), lambda: write(True))
 
 
-def write_where_inside(e: Any, task: n.Task, write: Callable[[], None]) -> None:
+def write_where_inside(e: Any, task: Task, write: Callable[[], None]) -> None:
     """Write a task; a brief task without adstacks in both forms.
 
     The condition is the same for all iterations, but a branch on it in every iteration costs as much as it saves, and

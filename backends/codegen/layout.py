@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...compiler.ir.extents import narrow_axes
-from ...compiler.ir.nodes import Kernel, Return, StackAlloca, Task
+from ...compiler.ir.kernels import Kernel, Task
+from ...compiler.ir.nodes import Return, StackAlloca
 from ...compiler.ir.roles import ACCESSES, ARRAY_WRITES
 from ...compiler.ir.types import ArrayType, Scalar
 from ...compiler.ir.walk import walk, walk_task

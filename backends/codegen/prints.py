@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.kernels import Kernel, Task
 from ...compiler.ir.texts import printed_text
 from ...compiler.ir.walk import walk_kernel, walk_task
 

@@ -17,7 +17,7 @@ from typing import Any
 from ...compiler.analysis.affine import Affine, IndexForms, surely_differ
 from ...compiler.analysis.index_facts import IndexFacts
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Task
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import used_values, walk, walk_task
 from ..base import Options
@@ -96,7 +96,7 @@ def neutral_element(op: str, t: Scalar) -> float | int:
         return -0.0 if t.is_real else 0
     if t.is_real:
         return math.inf if op == "min" else -math.inf
-    low, high = (-(1 << (t.bits - 1)), (1 << (t.bits - 1)) - 1) if t.is_signed else (0, (1 << t.bits) - 1)
+    low, high = t.limits
     return high if op == "min" else low
 
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from ...compiler.analysis.affine import Affine, IndexForms, is_own
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import STATEMENTS, Block, Stmt, Task, Value
+from ...compiler.ir.kernels import Task
+from ...compiler.ir.nodes import STATEMENTS
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.statement import Block, Stmt, Value
 from ...compiler.ir.table import Table
 from ...compiler.ir.walk import blocks, used_values, walk_task
 from .prints import prints

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block, Task, Value
+from ...compiler.ir.kernels import Task
+from ...compiler.ir.statement import Block, Value
 from ...compiler.ir.types import f32
 from ...compiler.ir.walk import blocks, walk
 from . import ir

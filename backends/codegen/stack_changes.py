@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block
 from ...compiler.ir.roles import JUMPS
+from ...compiler.ir.statement import Block
 from ...compiler.ir.walk import walk
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Sizes
 from .layout import StackLayout
 

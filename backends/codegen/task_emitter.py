@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ...compiler.ir.nodes import Value
+from ...compiler.ir.statement import Value
 from .checked import CheckedEmitter
 
 

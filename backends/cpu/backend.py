@@ -16,7 +16,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Concurrency, Draws, Options, Probe, Scalars, Sizes
 from ..codegen.emit import MASKED_SITES
 from ..codegen.layout import DECLINED, BlockLayout, lay_out, written_names

@@ -19,7 +19,7 @@ import platform
 import sys
 import threading
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..codegen.layout import BlockLayout
 from ..forks import free_in_child
 from ..host.jit import NativeCode

@@ -13,7 +13,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import LaunchTooLong
 from ..codegen.layout import BlockLayout
 from ..forks import free_in_child

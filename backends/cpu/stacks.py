@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...compiler.errors import DeviceError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Concurrency, Options, Sizes
 from ..codegen.layout import ALIGN, BlockLayout, StackLayout
 from ..codegen.stack_sizes import memory_refusal, total_pushes

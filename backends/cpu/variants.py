@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Options
 from ..codegen.emit import Site
 from ..codegen.layout import DECLINED, BlockLayout

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.depth import with_stack_room
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Concurrency, Options, Probe, Sizes
 from ..device import stacks
 from ..device.backend import DeviceBackend

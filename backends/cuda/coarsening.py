@@ -8,7 +8,7 @@ T is the number of threads.
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Task
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.roles import LOOPS, SCALAR_USES, STRAIGHT
 from ...compiler.ir.walk import used_values, walk
 from ..codegen.emit import ModuleState

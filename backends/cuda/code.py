@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from ...compiler.errors import Unsupported
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.kernels import Kernel, Task
 from ...compiler.ir.roles import ARRAY_WRITES
 from ...compiler.ir.walk import walk
 from ..base import Options

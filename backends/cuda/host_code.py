@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.kernels import Kernel, Task
 from ..base import Options
 from ..codegen import ir
 from ..codegen.builder import IRBuilder

@@ -10,8 +10,9 @@ entry has both versions of the task, of which all threads take one.
 from __future__ import annotations
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Stmt, Task
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.roles import ACCESSES, LOOPS
+from ...compiler.ir.statement import Stmt
 from ...compiler.ir.walk import operands, walk
 
 MOST = 32

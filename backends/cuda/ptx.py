@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.depth import with_stack_room
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Options
 from ..crash import crash_error
 from ..llvm.compiler_lock import LOCK

@@ -16,9 +16,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
+from ...compiler.ir.kernels import Kernel, Task
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.roles import LOOPS
+from ...compiler.ir.statement import Block, Stmt, Value
 from ...compiler.ir.walk import blocks, walk
 from ..base import Options
 from ..codegen import ir

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiler.ir.nodes import Task
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.roles import VALUES
 from ...compiler.ir.walk import walk
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...compiler.errors import AdstackOverflow, StackgradError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Sizes
 from ..codegen.emit import Site
 from ..codegen.layout import StackLayout

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Draws, Options, Scalars, Sizes
 from ..codegen.layout import BlockLayout, written_names
 from ..codegen.prints import is_printing

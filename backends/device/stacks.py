@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ...compiler.errors import DeviceError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Concurrency, Scalars, Sizes
 from ..codegen.gates import gate_of
 from ..codegen.layout import BlockLayout, StackLayout

@@ -315,5 +315,5 @@ def _range(dtype: Scalar) -> tuple[int, int, int]:
     """Return (least, greatest, bit mask) of an integer type; the mask -1 means all bits."""
     if not dtype.is_int:
         return 0, 0, 0
-    low, high = (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+    low, high = dtype.limits
     return low, min(high, (1 << 63) - 1), -1 if dtype.bits == 64 else (1 << dtype.bits) - 1

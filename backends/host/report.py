@@ -17,9 +17,10 @@ from ...compiler.errors import (
     StackgradError,
 )
 from ...compiler.ir import nodes as n
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.names import shown_name
-from ...compiler.ir.nodes import Kernel
 from ...compiler.ir.printer import headline
+from ...compiler.ir.statement import Value
 from ...compiler.ir.texts import index_message
 from ...compiler.ir.walk import walk
 from ..codegen.emit import Site
@@ -60,7 +61,7 @@ def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayo
     return OutOfBounds, reason, CURE_OF_INDEX
 
 
-def _number(value: n.Value, word: int) -> int:
+def _number(value: Value, word: int) -> int:
     """Return an index from its 64 bits, which are a signed number unless the type is unsigned."""
     return word if value.type.is_signed else word & ((1 << 64) - 1)
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from .. import words as w
 from ..codegen.layout import BlockLayout
 from ..forks import free_in_child

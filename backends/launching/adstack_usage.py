@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...compiler.ir.nodes import Kernel, StackAlloca
+from ...compiler.ir.kernels import Kernel
+from ...compiler.ir.nodes import StackAlloca
 from ...compiler.ir.walk import walk_kernel, walk_task
 from ..base import SLABS, Backend, Options, Sizes, slab_of
 from .task_ids import TASK_IDS

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import normal_constant
-from ...compiler.ir.nodes import Kernel, StackAlloca, Task, Value
+from ...compiler.ir.kernels import Kernel, Task
+from ...compiler.ir.nodes import StackAlloca
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.statement import Value
 from ...compiler.ir.table import Table
 from ...compiler.ir.walk import walk_task
 from ..base import Scalars

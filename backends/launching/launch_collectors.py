@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Draws, Executable, Scalars, Sizes
 from ..forks import free_in_child
 from .adstack_usage import SlabUse

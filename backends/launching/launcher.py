@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import AdstackOverflow, StackgradError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
 from ..words import CACHE_HITS, LAST, LAUNCHES
 from .adstack_usage import SlabUse, describe, describe_overflow, find_uses

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from ...compiler.errors import StackgradError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ...compiler.sizing.stored_sizes import StoredSizes
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from ...compiler.errors import DeviceError
 from ...compiler.ir.cached import cached_property
-from ...compiler.ir.nodes import Arg, Kernel, Random, Shape, StackAlloca
+from ...compiler.ir.kernels import Kernel
+from ...compiler.ir.nodes import Arg, Random, Shape, StackAlloca
 from ...compiler.ir.roles import ARRAY_READS
 from ...compiler.ir.walk import walk, walk_kernel
 from ...compiler.sizing.count_limit import ROOM

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.ir.nodes import Kernel, StackAlloca
+from ...compiler.analysis.intervals import INFINITY
+from ...compiler.ir.kernels import Kernel
+from ...compiler.ir.nodes import StackAlloca
 from ...compiler.ir.walk import walk_kernel
 from ...compiler.sizing.evaluate import InexactSizes, TooManyPoints, sizes
-from ...compiler.sizing.expressions import INFINITY, walk
+from ...compiler.sizing.expressions import walk
 from ...compiler.sizing.host import host_function
 from ...compiler.sizing.sizes import KernelSizes
 from ...compiler.sizing.stored_sizes import StoredSizes

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.printer import print_kernel
 from ..forks import free_in_child
 

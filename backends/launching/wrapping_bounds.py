@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from ...compiler.errors import KernelTypeError
 from ...compiler.ir import nodes as n
 from ...compiler.ir.build import normal_constant
-from ...compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.roles import ARRAY_WRITES, EXITS
+from ...compiler.ir.statement import Block, Stmt, Value
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import RESULTS, walk, walk_kernel

@@ -8,7 +8,7 @@ module of its own, which the host makes when a launch first needs it: the slot o
 
 from __future__ import annotations
 
-from ...compiler.ir.nodes import Task
+from ...compiler.ir.kernels import Task
 from ..codegen import ir
 from ..codegen.builder import IRBuilder
 from ..codegen.emit import ArithEmitter, ModuleState

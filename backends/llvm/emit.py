@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.cached import cached_property
-from ...compiler.ir.nodes import Atomic, Value
+from ...compiler.ir.nodes import Atomic
+from ...compiler.ir.statement import Value
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
 from ..codegen.builder import IRBuilder

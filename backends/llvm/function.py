@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...compiler.ir.nodes import Block, Random, Task
+from ...compiler.ir.kernels import Task
+from ...compiler.ir.nodes import Random
+from ...compiler.ir.statement import Block
 from ...compiler.ir.walk import walk
 from ..codegen import ir
 from ..codegen.builder import IRBuilder

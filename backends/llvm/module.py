@@ -10,7 +10,7 @@ from ...compiler.errors import InternalError
 from ...compiler.ir.cached import cached_property
 from ...compiler.ir.codec import identity_of
 from ...compiler.ir.depth import with_stack_room
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from .. import disk_cache
 from ..base import Options
 from ..codegen.emit import ModuleState, Site

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from ...compiler.analysis.affine import IndexForms
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import STATEMENTS, Stmt, Task, Value
+from ...compiler.ir.kernels import Task
+from ...compiler.ir.nodes import STATEMENTS
 from ...compiler.ir.ops import OPS
 from ...compiler.ir.roles import ACCESSES, CONSTANTS
+from ...compiler.ir.statement import Stmt, Value
 from ...compiler.ir.table import Table
 from ...compiler.ir.walk import operands, walk_task
 from ..codegen.sharing import ADDITION, SPEEDUP, weighted_statements

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...compiler.errors import InternalError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..codegen.layout import BlockLayout
 
 BLOCK_INDEX = 0

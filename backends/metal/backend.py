@@ -12,7 +12,7 @@ import subprocess
 from typing import NoReturn
 
 from ...compiler.errors import DeviceError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import SLABS, Concurrency, Options, Probe, Sizes
 from .translate import CURE, PROGRAM, TranslatorMissing
 from .translate import translator_path as translator

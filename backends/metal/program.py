@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...compiler.errors import DeviceError, InternalError
 from ...compiler.ir.depth import with_stack_room
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from .. import limits
 from ..base import Options
 from ..crash import crash_error

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...compiler.errors import Unsupported
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..codegen.layout import BlockLayout
 from ..codegen.prints import is_printing
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Block, Stmt
 from ...compiler.ir.roles import STRAIGHT
+from ...compiler.ir.statement import Block, Stmt
 from ..codegen import ir
 from ..codegen.checked import Deferred
 from ..codegen.index_checks import end_deferred

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from ...compiler.analysis.decisions import decisive_values
 from ...compiler.analysis.real_ranges import RealRanges
 from ...compiler.ir.cached import cached_property
-from ...compiler.ir.nodes import Atomic, Kernel, Stmt, Value
+from ...compiler.ir.kernels import Kernel
+from ...compiler.ir.nodes import Atomic
+from ...compiler.ir.statement import Stmt, Value
 from ...compiler.ir.types import Scalar, f64
 from ...compiler.ir.walk import walk
 from ..base import Options

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Value
 from ...compiler.ir.roles import LOOPS
+from ...compiler.ir.statement import Stmt, Value
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import used_values, walk
 from ..codegen import ir
@@ -90,7 +90,7 @@ def unroll_factor(e: Emitter, stmt: n.For) -> int:
     return next((count for size, count in table if len(body) <= size), 1)
 
 
-def _is_long(stmt: n.Stmt) -> bool:
+def _is_long(stmt: Stmt) -> bool:
     """Return True if the statement makes a trip long: a loop, or a called function other than sine and cosine."""
     called = isinstance(stmt, n.Op) and stmt.op in CALLED and stmt.op not in LEAN and stmt.args[0].type.is_real
     return called or isinstance(stmt, LOOPS)

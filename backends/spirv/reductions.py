@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ...compiler.ir.nodes import Task
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
 from ..codegen.reductions import ElementSum, check_element, element_sums, linear_index, neutral_element

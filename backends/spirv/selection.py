@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...compiler.ir.nodes import Block, Task
+from ...compiler.ir.kernels import Task
+from ...compiler.ir.statement import Block
 from ..codegen import ir
 from ..codegen.gates import Gate, gate_of
 from ..codegen.launch_conditions import write_where_inside

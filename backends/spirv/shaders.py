@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from ...compiler.ir import nodes as n
 from ...compiler.ir.depth import with_stack_room
-from ...compiler.ir.nodes import Kernel, Task
+from ...compiler.ir.kernels import Kernel, Task
 from ...compiler.ir.roles import LOOPS
+from ...compiler.ir.statement import Block, Stmt
 from ...compiler.ir.walk import walk
 from ...compiler.passes.flatten_branches import flatten_branches
 from ...compiler.passes.lower_exits import lower_exits
@@ -157,14 +158,14 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
     return e
 
 
-def _start(e: Emitter, block: n.Block) -> None:
+def _start(e: Emitter, block: Block) -> None:
     """Emit a reset of the iteration's draw counter to 0 if the block draws random numbers."""
     if any(isinstance(stmt, n.Random) for stmt in walk(block)):
         e.draws = e.draws or e.b.scalar(I32)
         e.draws.set(e.b.const(I32, 0))
 
 
-def _close(e: Emitter, block: n.Block = ()) -> None:
+def _close(e: Emitter, block: Block = ()) -> None:
     """Emit the end of a shader whose code is `block`."""
     # Threads of a parallel task stride over iterations, so its shader has a loop in any case.
     if e.m.features.quirks.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
@@ -173,7 +174,7 @@ def _close(e: Emitter, block: n.Block = ()) -> None:
     e.b.close()
 
 
-def _loops(stmt: n.Stmt) -> bool:
+def _loops(stmt: Stmt) -> bool:
     """Return True if the statement is a loop."""
     return isinstance(stmt, LOOPS)
 
@@ -275,7 +276,7 @@ def _over(
     e: Emitter,
     box: BoxBounds,
     total: ir.LLVMValue,
-    block: n.Block,
+    block: Block,
     number: Callable[[ir.LLVMValue], ir.LLVMValue],
     each: Callable[[], None],
     abreast: bool = False,

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import STATEMENTS, Block, Stmt
+from ...compiler.ir.nodes import STATEMENTS
 from ...compiler.ir.roles import EXITS
+from ...compiler.ir.statement import Block, Stmt
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import u1, u8
 from ..codegen import ir, random

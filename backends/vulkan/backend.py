@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...compiler.errors import DeviceError, StackgradError, Unsupported
-from ...compiler.ir.nodes import Kernel, Stmt
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.printer import print_statement
+from ...compiler.ir.statement import Stmt
 from ...compiler.ir.walk import results, walk_task
 from ..base import Concurrency, Options, Probe, Sizes
 from ..device import stacks

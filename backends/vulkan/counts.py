@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiler.ir import nodes as n
-from ...compiler.ir.nodes import Task, Value
+from ...compiler.ir.kernels import Task
 from ...compiler.ir.ops import OPS
+from ...compiler.ir.statement import Stmt, Value
 from ...compiler.ir.table import Table
 from ...compiler.ir.types import Scalar
 from ..base import Arrays, Scalars
@@ -52,7 +53,7 @@ def iterations(task: Task, arrays: Arrays, scalars: Scalars) -> int | None:
     return total
 
 
-def _value(stmt: n.Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scalars) -> int | None:
+def _value(stmt: Stmt, known: dict[Value, int], arrays: Arrays, scalars: Scalars) -> int | None:
     """Return the integer result of a statement that computes bounds, or None if the host cannot compute it."""
     if isinstance(stmt, n.Const) and stmt.result.type.is_int:
         return int(stmt.value)

@@ -18,7 +18,7 @@ from weakref import finalize
 import numpy as np
 
 from ...compiler.errors import StackgradError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Draws, Scalars, Sizes
 from ..codegen.layout import written_names
 from ..codegen.prints import BYTES, NOTHING, PrintBuffer

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from weakref import finalize
 
 from ...compiler.ir.cached import cached_property
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Options, Sizes
 from ..device.executable import DeviceExecutable, Seconds
 from ..device.heap import DeviceHeap

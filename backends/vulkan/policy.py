@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Scalars, Sizes
 from ..codegen.layout import BlockLayout
 from ..device.policy import DeviceLimits, TaskGeometry

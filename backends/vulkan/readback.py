@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.cached import cached_property
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ..base import Options
 from ..codegen.layout import lay_out
 from ..host.jit import NativeCode

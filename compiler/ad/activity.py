@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Stmt, Value
+from ..ir.kernels import Kernel
 from ..ir.roles import LOCAL_READS, LOCAL_WRITES, STACK_READS
+from ..ir.statement import Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import walk_kernel
 from .rules import VJP

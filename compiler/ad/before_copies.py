@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 
 from ..ir import nodes as n
 from ..ir.effects import arrays_written
-from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.kernels import Kernel, Param, Task
 from ..ir.roles import ACCESSES, ARRAY_READS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType
 from ..ir.walk import map_blocks, replace_fields, walk_task
 from .order_dependence import unordered_arrays

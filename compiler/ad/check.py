@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from ..errors import Diagnostic, NotDifferentiable
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Value
+from ..ir.kernels import Kernel
 from ..ir.roles import ARRAY_READS
+from ..ir.statement import Stmt, Value
 from ..ir.types import ArrayType
 from ..ir.walk import used_values, walk_kernel, walk_task
 from .activity import Activity
@@ -208,7 +209,7 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
                 )
 
 
-def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: n.Stmt | None, access: str) -> Iterator[Diagnostic]:
+def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: Stmt | None, access: str) -> Iterator[Diagnostic]:
     """Yield a diagnostic if `other` changes the result of an atomic min or max, or reads it before it is final.
 
     The winner of an extreme is the iteration that holds the final value. Where this value is changed, or was used

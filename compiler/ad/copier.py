@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.kernels import Task
 from ..ir.roles import ACCESSES
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import map_blocks, results
 from .risk import Risk
 

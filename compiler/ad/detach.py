@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Param, Stmt
+from ..ir.kernels import Kernel, Param
 from ..ir.roles import ARRAY_READS, ARRAY_WRITES
+from ..ir.statement import Stmt
 from ..ir.types import ArrayType
 from ..ir.walk import walk_kernel
 from ..passes.rewrite import Rewriter

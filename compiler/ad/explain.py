@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from ..errors import Span
 from ..ir import nodes as n
 from ..ir.depth import with_stack_room
-from ..ir.nodes import Kernel, StackAlloca, Value
+from ..ir.kernels import Kernel
+from ..ir.nodes import StackAlloca
 from ..ir.roles import LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import walk, walk_kernel
 from .forward import stack_name
 from .grad_kernel import plan_tasks
@@ -88,7 +90,7 @@ def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
     return History(stack.stack, variable, stack.dtype.name, span, "its own reverse", reason)
 
 
-def _described(stmt: n.Stmt) -> str:
+def _described(stmt: Stmt) -> str:
     """Return a description, for messages, of a value that has no name in the program."""
     if isinstance(stmt, LOOPS):
         return "trip count"
@@ -113,7 +115,7 @@ class _Explainer:
         span, variable = self.kernel.span(stmt.loc), alloca.variable or _described(stmt)
         return History(alloca.stack, variable, value.type.name, span, by, self._reason(value, variable))
 
-    def _line(self, stmt: n.Stmt) -> str:
+    def _line(self, stmt: Stmt) -> str:
         """Return the source line of a statement as text in brackets, or "" if it is not known."""
         span = self.kernel.span(stmt.loc)
         return f" (line {span.line})" if span else ""
@@ -152,6 +154,6 @@ class _Explainer:
         return isinstance(self.structure.holder(home), LOOPS)
 
     @staticmethod
-    def _writes(block: n.Block, var: str) -> bool:
+    def _writes(block: Block, var: str) -> bool:
         """Return True if the block sets the variable, at any depth."""
         return any(isinstance(s, n.Set) and s.var == var for s in walk(block))

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Kernel, Stmt, Value
+from ..ir.kernels import Kernel
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import map_blocks, next_id, walk_kernel
 from ..passes.dead_code import remove_dead_code
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Stmt, Value
 from ..ir.roles import ACCESSES
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import Scalar, adjoint_type
 from ..ir.walk import replace_fields
 from .plan import SavingPlan

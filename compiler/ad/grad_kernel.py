@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from ..errors import NotDifferentiable, Span
 from ..ir.effects import arrays_written
-from ..ir.nodes import Kernel, Param, Task, Temp, Value
+from ..ir.kernels import Kernel, Param, Task, Temp
 from ..ir.roles import LOCAL_DECLARATIONS
+from ..ir.statement import Value
 from ..ir.types import ArrayType, adjoint_type
 from ..ir.walk import next_id, walk_kernel
 from .activity import Activity, find_activity

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Value
 from ..ir.roles import SCALAR_ASSIGNMENTS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import walk
 from .structure import BlockPath, Structure, inner_blocks
 
@@ -168,7 +168,7 @@ def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | No
     return None
 
 
-def _writes(stmt: n.Stmt, var: str) -> bool:
+def _writes(stmt: Stmt, var: str) -> bool:
     """Return True if a nested block of the statement sets the variable."""
     return any(isinstance(s, n.Set) and s.var == var for _, b in inner_blocks(stmt) for s in walk(b))
 
@@ -178,7 +178,7 @@ def _first_get_after(structure: Structure, path: BlockPath, var: str) -> Value |
 
     The read stands in the block that holds the loop.
     """
-    rest: Iterator[n.Stmt] = iter(structure.blocks[path[:-1]][path[-1][0] + 1 :])
+    rest: Iterator[Stmt] = iter(structure.blocks[path[:-1]][path[-1][0] + 1 :])
     for stmt in rest:
         if isinstance(stmt, n.Get) and stmt.var == var:
             return stmt.result

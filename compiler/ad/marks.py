@@ -20,9 +20,10 @@ from typing import Any
 from ..analysis.affine import IndexForms, is_own
 from ..errors import ClaimError, NotDifferentiable
 from ..ir.build import Builder
+from ..ir.kernels import Kernel, Param, Task
 from ..ir.names import added_name
-from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
 from ..ir.roles import ARRAY_READS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import next_id, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code

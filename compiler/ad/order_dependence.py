@@ -15,8 +15,9 @@ from collections.abc import Collection
 
 from ..analysis.affine import single_iteration
 from ..ir import nodes as n
-from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.kernels import Task
 from ..ir.roles import ARRAY_WRITES, LOCAL_READS, LOCAL_WRITES, LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import blocks, operands, results, walk
 from ..passes.promote_elements import RECORD
 

@@ -25,8 +25,9 @@ from operator import is_not
 from ..analysis.affine import single_iteration
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.kernels import Kernel, Param, Task
 from ..ir.roles import ACCESSES, LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import map_blocks, next_id, rename_block, used_values, walk, walk_kernel, walk_task
 from ..passes.number_draws import number_draws

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..analysis.affine import Affine, IndexForms, is_own, same_indices
-from ..ir.nodes import Task
+from ..ir.kernels import Task
 from ..ir.roles import ACCESSES
 from ..ir.walk import walk
 

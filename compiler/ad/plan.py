@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir import nodes as n
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from .activity import Activity
 from .policies import Policy
 from .repeatable_reads import PathPlace

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Task
+from ..ir.kernels import Kernel, Task
 from ..ir.roles import ACCESSES
 from ..ir.walk import used_values, walk
 from .own_arrays import own_arrays

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..analysis.affine import Affine, IndexForms, add, subtract
+from ..analysis.intervals import Interval, index_interval
 from ..ir import nodes as n
-from ..ir.nodes import Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.statement import Stmt, Value
 from .structure import inner_blocks
 
 ONE = Affine(1)
@@ -23,7 +25,7 @@ class Ranges:
     """
 
     def __init__(self, task: Task, forms: IndexForms) -> None:
-        self.known: dict[Value, tuple[Affine, Affine]] = {}
+        self.known: dict[Value, Interval[Affine]] = {}
         for index, begin, end in zip(task.indices, task.begin, task.end):
             self._enter(index, forms.form(begin), forms.form(end), 1)
         for stmt in _loops(task.body):
@@ -31,26 +33,25 @@ class Ranges:
 
     def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
         """Record the range of the index of a loop, if its bounds have a range."""
-        first, last = (begin, subtract(end, ONE)) if step > 0 else (add(end, ONE), begin)
-        low, high = self.of(first), self.of(last)
-        if low and high:
-            self.known[index] = low[0], high[1]
+        first, end_range = self.of(begin), self.of(end)
+        if first and end_range:
+            self.known[index] = index_interval(first, end_range, step, lambda form, by: add(form, ONE, by))
 
-    def of(self, form: Affine) -> tuple[Affine, Affine] | None:
-        """Return the least and the greatest value of an affine form, or None if a symbol has no known range.
+    def of(self, form: Affine) -> Interval[Affine] | None:
+        """Return the interval of a form.
 
         The result is None if a symbol of the form is neither fixed by the launch nor has a known range.
         """
         low = high = Affine(form.constant)
         for symbol, c in form.terms:
             alone = Affine(0, ((symbol, 1),))
-            ends = self.known.get(symbol) if isinstance(symbol, Value) else (alone, alone)
+            ends = self.known.get(symbol) if isinstance(symbol, Value) else Interval(alone, alone)
             if ends is None:
                 return None
             # A negative coefficient turns the least value of a symbol into the greatest value of the form.
             low = add(low, ends[c < 0], c)
             high = add(high, ends[c > 0], c)
-        return low, high
+        return Interval(low, high)
 
     def spans(self, form: Affine) -> list[Affine]:
         """Return, for each index in the form, its greatest minus its least value.
@@ -58,7 +59,7 @@ class Ranges:
         No span is negative, because the loop of its index runs.
         """
         inside = (self.known.get(s) for s in form.symbols() if isinstance(s, Value))
-        return [subtract(ends[1], ends[0]) for ends in inside if ends]
+        return [subtract(ends.high, ends.low) for ends in inside if ends]
 
 
 def ranges_apart(p: Affine, of_p: Ranges, q: Affine, of_q: Ranges) -> bool:
@@ -74,7 +75,8 @@ def ranges_apart(p: Affine, of_p: Ranges, q: Affine, of_q: Ranges) -> bool:
     if range_p is None or range_q is None:
         return False
     spans = [*of_p.spans(p), *of_q.spans(q)]
-    return any(_positive(gap, spans) for gap in (subtract(range_q[0], range_p[1]), subtract(range_p[0], range_q[1])))
+    gaps = subtract(range_q.low, range_p.high), subtract(range_p.low, range_q.high)
+    return any(_positive(gap, spans) for gap in gaps)
 
 
 def _positive(gap: Affine, spans: list[Affine]) -> bool:

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ..ir import nodes as n
-from ..ir.nodes import Value
 from ..ir.roles import LOCAL_READS, LOCAL_WRITES
+from ..ir.statement import Value
 from .structure import BlockPath, Occurrence, Structure, comes_after, common_block
 
 PathPlace = tuple[BlockPath, int]

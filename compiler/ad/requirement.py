@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.nodes import Stmt, Value
 from ..ir.roles import ACCESSES
+from ..ir.statement import Stmt, Value
 from ..ir.walk import NESTED
 from .activity import Activity
 from .policies import Policy

@@ -19,7 +19,8 @@ from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Task, Value
+from ..ir.kernels import Task
+from ..ir.statement import Block, Value
 from ..ir.types import Scalar, adjoint_type, i64
 from ..ir.walk import operands, rename, replace_fields, walk
 from .activity import Activity

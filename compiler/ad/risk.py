@@ -18,8 +18,9 @@ from math import gcd
 
 from ..analysis.affine import Affine, IndexForms, is_own, single_iteration, subtract, surely_differ
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Task, Value
+from ..ir.kernels import Kernel, Task
 from ..ir.roles import ARRAY_WRITES
+from ..ir.statement import Value
 from ..ir.walk import walk
 from .ranges import Ranges, ranges_apart
 from .structure import Occurrence, Structure, comes_after, common_block

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ..ir.build import Builder
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.types import Scalar
 from ..ir.walk import operands
 from .rules import VJP

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..ir.build import Builder
-from ..ir.nodes import Value
 from ..ir.ops import OPS
+from ..ir.statement import Value
 from ..ir.table import Table
 
 DerivativeRule = Callable[[Builder, Value, tuple[Value, ...], Value], Value]

@@ -15,7 +15,7 @@ bit is saved rather than a number; and a long chain of expensive operations is n
 
 from __future__ import annotations
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from .min_cut import NEVER, Network
 from .sources import ValueSources
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ..errors import NotDifferentiable
 from ..ir import nodes as n
-from ..ir.nodes import Block, Kernel, Stmt, Task
+from ..ir.kernels import Kernel, Task
+from ..ir.statement import Block, Stmt
 from ..ir.walk import map_blocks, walk
 
 FRAMES = (n.For, n.While, n.Scope)

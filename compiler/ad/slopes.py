@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import adjoint_type
 from ..ir.walk import NESTED, map_blocks
 from .activity import Activity

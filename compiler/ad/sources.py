@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..ir import nodes as n
-from ..ir.nodes import Value
 from ..ir.ops import OPS
 from ..ir.roles import CONSTANTS
+from ..ir.statement import Value
 from ..ir.types import Scalar
 from ..ir.walk import operands
 from .induction_variables import find_counters

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir import nodes as n
-from ..ir.nodes import Stmt, Value
 from ..ir.roles import CONSTANTS, EXITS, STACKS
+from ..ir.statement import Stmt, Value
 from ..ir.table import Table
 from ..ir.types import adjoint_type, i64
 from .forward import overwritten_stack, stack_name

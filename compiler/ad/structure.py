@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.nodes import ROLES, Block, Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.nodes import ROLES
 from ..ir.roles import LOCAL_DECLARATIONS, LOOPS, SCALAR_USES
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import NESTED, RESULTS, walk
 
 BlockPath = tuple[tuple[int, str], ...]

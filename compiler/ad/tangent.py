@@ -26,8 +26,9 @@ from dataclasses import replace
 from ..errors import NotDifferentiable
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Param, Task, Temp, Value
+from ..ir.kernels import Kernel, Param, Task, Temp
 from ..ir.roles import LOCAL_DECLARATIONS
+from ..ir.statement import Block, Value
 from ..ir.types import ArrayType
 from ..ir.walk import next_id, used_values, walk_kernel, walk_task
 from .activity import reached_from

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..ir import nodes as n
-from ..ir.nodes import Stmt
+from ..ir.statement import Stmt
 from ..ir.table import Table
 from ..ir.walk import map_blocks
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from ..ir import nodes as n
 from ..ir.cached import cached_property
-from ..ir.nodes import Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.statement import Stmt, Value
 from ..ir.types import i32, i64
 from ..ir.walk import RESULTS, operands, walk_task
 

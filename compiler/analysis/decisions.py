@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from ..ir import nodes as n
 from ..ir.effects import EffectPlace, reads, writes
-from ..ir.nodes import Kernel, Stmt, Value
+from ..ir.kernels import Kernel
+from ..ir.statement import Stmt, Value
 from ..ir.walk import operands, results, walk_kernel
 
 CONTROL = (n.If, n.For, n.While)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.nodes import ROLES, Block, StackAlloca, StackPop, StackPush, Stmt
+from ..ir.nodes import ROLES, StackAlloca, StackPop, StackPush
+from ..ir.statement import Block, Stmt
 
 ChangeSignature = tuple[tuple[int, int], ...]
 """A signature lists pairs (number of the piece, change of the depth) in order of text; 0 means an emptied stack."""

@@ -20,8 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Stmt, Task, Value
+from ..ir.kernels import Task
 from ..ir.roles import JUMPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import i32, i64
 from ..ir.walk import RESULTS, blocks, walk
 from .affine import Affine, add

@@ -9,11 +9,14 @@ modulo 2^bits, but a fact is about whole numbers.
 from __future__ import annotations
 
 from ..ir import nodes as n
-from ..ir.nodes import Task, Value
+from ..ir.kernels import Task
+from ..ir.statement import Value
 from ..ir.types import i32, i64
 from ..ir.walk import walk_task
 from .affine import Affine, IndexForms, RemainderSymbol, Symbol, add
-from .inequalities import EXTENT, WIDE_EXTENT, FactSet, Range, range_of_type
+from .inequalities import EXTENT, WIDE_EXTENT, FactSet
+from .interval_rules import operation_interval, rounded_interval
+from .intervals import Interval, NumberInterval, meet, point, type_interval
 
 ONE = Affine(1)
 BranchPath = frozenset[tuple[Value, bool]]
@@ -56,49 +59,48 @@ class IndexFacts(FactSet):
         self._wide = {
             ("shape", s.array, s.axis) for s in walk_task(task) if isinstance(s, n.Shape) and s.result.type.bits == 64
         }
-        self._arguments = {s.name: range_of_type(s.result) for s in walk_task(task) if isinstance(s, n.Arg)}
-        self._known_ranges: dict[Symbol, Range] = {}
+        self._arguments = {s.name: type_interval(s.result.type) for s in walk_task(task) if isinstance(s, n.Arg)}
+        self._known_ranges: dict[Symbol, NumberInterval] = {}
 
-    def _range(self, symbol: Symbol) -> Range:
-        """Return the range of a symbol, computed the first time and then remembered."""
+    def _range(self, symbol: Symbol) -> NumberInterval:
+        """Return the interval of a symbol; intervals are computed once."""
         known = self._known_ranges.get(symbol)
         if known is None:
             known = self._known_ranges[symbol] = self._find_range(symbol)
         return known
 
-    def _find_range(self, symbol: Symbol) -> Range:
+    def _find_range(self, symbol: Symbol) -> NumberInterval:
         if isinstance(symbol, tuple):
             if symbol[0] != "shape":
                 # An argument that the task does not read itself may have any integer type.
-                return self._arguments.get(symbol[1], (-(2**63), 2**64))
+                return self._arguments.get(symbol[1], Interval(-(2**63), 2**64))
             return WIDE_EXTENT if symbol in self._wide else EXTENT
         if not isinstance(symbol, Value):
-            return 0, symbol.modulus - 1
-        # The bounds of a loop narrow the range of its index only if they are faithful to its type.
-        low, high = range_of_type(symbol)
+            return Interval(0, symbol.modulus - 1)
         if symbol in self.ends:
-            begin, end = self.ends[symbol]
-            if self.is_faithful(begin, symbol):
-                low = max(low, self.least(begin))
-            if self.is_faithful(end, symbol):
-                high = min(high, self.most(end) - 1)
-            return low, high
+            return self._index_range(symbol, *self.ends[symbol])
         stmt = self.forms.made.get(symbol)
-        if isinstance(stmt, n.Op) and stmt.op in ("mod", "bit_and"):
-            most = self._limit(stmt)
-            return (0, most) if most is not None else (low, high)
-        return low, high
+        if isinstance(stmt, n.Op) and stmt.result.type.is_int:
+            return operation_interval(stmt, [self._operand_range(v) for v in stmt.args])
+        return type_interval(symbol.type)
 
-    def _limit(self, stmt: n.Op) -> int | None:
-        """Return the largest value of `a mod m` or `a & m` for a constant m, or None if the result may be negative."""
-        m = self.forms.form(stmt.args[1])
-        if m.terms or m.constant < (0 if stmt.op == "bit_and" else 1):
-            return None
-        return m.constant if stmt.op == "bit_and" else m.constant - 1
+    def _index_range(self, index: Value, begin: Affine, end: Affine) -> NumberInterval:
+        """Return the interval of the index of a loop, which its ends narrow only if they are faithful to its type."""
+        found = type_interval(index.type)
+        if self.is_faithful(begin, index):
+            found = meet(found, Interval(self.least(begin), found.high))
+        if self.is_faithful(end, index):
+            found = meet(found, Interval(found.low, self.most(end) - 1))
+        return found
+
+    def _operand_range(self, value: Value) -> NumberInterval:
+        """Return the interval of an operand: a constant, or all numbers of its type."""
+        form = self.forms.form(value)
+        return type_interval(value.type) if form.terms else rounded_interval(point(form.constant), value.type)
 
     def is_faithful(self, form: Affine, like: Value) -> bool:
         """Return True if the form never leaves the range of `like`'s type, so that no arithmetic in it can wrap."""
-        low, high = range_of_type(like)
+        low, high = type_interval(like.type)
         return low <= self.least(form) and self.most(form) <= high
 
     def _alternatives(self, symbol: Symbol) -> tuple[Affine, ...]:

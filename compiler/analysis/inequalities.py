@@ -10,11 +10,10 @@ sound but incomplete: a goal that it does not prove may still hold.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-from ..ir.nodes import Value
 from .affine import Affine, Symbol, add
+from .intervals import Interval, Number, NumberInterval, greatest_sum, least_sum
 
 DEPTH = 5
 """This limit bounds the number of facts that a proof combines."""
@@ -28,26 +27,25 @@ RESIDUALS = 4
 FAR = 2**62
 """This limit bounds conditions on arguments and extents in magnitude, so that a launch can compute them in 64 bits."""
 
-Range = tuple[float, float]
-"""A range holds the least and the largest value of a symbol; either end may be infinite."""
+EXTENT: NumberInterval = Interval(0, 2**31 - 1)
+"""Interval of an extent that i32 holds: a kernel that reads an extent as i32 is not launched on a longer array."""
 
-EXTENT: Range = (0, 2**31 - 1)
-"""Range of an extent that i32 holds: a kernel that reads an extent as i32 is not launched on a longer array."""
-
-WIDE_EXTENT: Range = (0, 2**62)
-"""Range of an extent that is read as i64."""
+WIDE_EXTENT: NumberInterval = Interval(0, 2**62)
+"""Interval of an extent that is read as i64."""
 
 
 class FactSet:
     """Hold the inequalities that are true at the current statement; `forget` drops those that were added in a block.
 
     Args:
-        ranges: function that returns the least and the largest value of a symbol.
+        ranges: function that returns the interval of a symbol.
         alternatives: function that returns the forms of which a symbol is one (for the result of `select`, `min`,
             `max`), or () for any other symbol.
     """
 
-    def __init__(self, ranges: Callable[[Symbol], Range], alternatives: Callable[[Symbol], tuple[Affine, ...]]) -> None:
+    def __init__(
+        self, ranges: Callable[[Symbol], NumberInterval], alternatives: Callable[[Symbol], tuple[Affine, ...]]
+    ) -> None:
         self._ranges, self._alternatives = ranges, alternatives
         self._facts: list[Affine] = []
         self._about: dict[Symbol, list[int]] = {}
@@ -70,13 +68,13 @@ class FactSet:
             self._about.setdefault(symbol, []).append(len(self._facts))
         self._facts.append(fact)
 
-    def least(self, form: Affine) -> float:
-        """Return a lower bound of a form, from the ranges of its symbols alone."""
-        return form.constant + sum(_least_term(c, self._ranges(s)) for s, c in form.terms)
+    def least(self, form: Affine) -> Number:
+        """Return a lower bound of a form, from the intervals of its symbols alone."""
+        return least_sum(form.constant, [(self._ranges(s), c) for s, c in form.terms])
 
-    def most(self, form: Affine) -> float:
-        """Return an upper bound of a form, from the ranges of its symbols alone."""
-        return -self.least(add(Affine(0), form, -1))
+    def most(self, form: Affine) -> Number:
+        """Return an upper bound of a form, from the intervals of its symbols alone."""
+        return greatest_sum(form.constant, [(self._ranges(s), c) for s, c in form.terms])
 
     def holds(self, goal: Affine) -> bool:
         """Return True if the affine form is proved to be at least zero at the current statement."""
@@ -115,16 +113,3 @@ class FactSet:
         without = Affine(goal.constant, tuple(t for t in goal.terms if t[0] != symbol))
         # The symbol is one of these forms, but it is not known which, so the goal must hold for each of them.
         return bool(forms) and all(self._prove(add(without, form, c), depth - 1) for form in forms)
-
-
-def _least_term(c: int, values: Range) -> float:
-    low, high = values
-    return c * low if c > 0 else c * high
-
-
-def range_of_type(value: Value) -> Range:
-    """Return the range of the numbers that the type of a value can hold."""
-    t = value.type
-    if not t.is_int:
-        return (0, 1) if t.is_bool else (-math.inf, math.inf)
-    return (-(2 ** (t.bits - 1)), 2 ** (t.bits - 1) - 1) if t.is_signed else (0, 2**t.bits - 1)

@@ -1,30 +1,50 @@
 """This module contains INTERVALS, the table of rules that compute a result's interval from its operands' intervals.
 
-There is one row for each operation of OPS. An interval (low, high) is closed. A value of the interval lies inside or is
-NaN; an infinite end means that the value may be infinite. Rows give the exact image or more. `rounded_interval` then
-adds what rounding may add, and handles results that overflow or wrap.
+There is one row for each operation of OPS. A value of an interval lies inside or is NaN; an infinite end means that the
+value may be infinite. Rows give the exact image or more, of mathematical numbers. `rounded_interval` then adds what
+rounding may add to a real, and handles results that overflow or wrap. All analyses of numbers use these rows:
+`real_ranges` for all launches, `launch_ranges` for one launch, and `index_facts` for the symbols of its inequalities.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ..ir import nodes as n
 from ..ir.ops import OPS
 from ..ir.table import Table
 from ..ir.types import Scalar
+from .intervals import (
+    ALL,
+    EMPTY,
+    INFINITY,
+    TRUTH,
+    Interval,
+    Number,
+    NumberInterval,
+    absolute,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    corners,
+    extreme_operands,
+    floor_quotient,
+    is_empty,
+    is_finite,
+    join,
+    point,
+    product,
+    remainder,
+    shifted,
+    type_interval,
+)
 
-Interval = tuple[float, float]
-INFINITY = math.inf
-ALL: Interval = (-INFINITY, INFINITY)
-ZERO: Interval = (0.0, 0.0)
-TRUTH: Interval = (0.0, 1.0)
-
-IntervalRule = Callable[..., Interval]
-"""A rule returns the interval of a result before rounding, from the intervals of the operands."""
+IntervalRule = Callable[..., NumberInterval]
+"""A rule takes the type of the operands and their intervals. It returns the interval of the result before rounding."""
 
 INTERVALS: Table[str, IntervalRule] = Table(
-    "intervals", OPS, about="the interval of the result from the intervals of the operands"
+    "intervals", OPS, about="the interval of the result from the type and the intervals of the operands"
 )
 
 LARGEST = {16: 65504.0, 32: 3.4e38, 64: 1.7e308}
@@ -36,103 +56,130 @@ SLACK = {16: 2.0**-8, 32: 2.0**-20, 64: 2.0**-40}
 TINY = {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}
 """Least normal number by the number of bits of a real; a smaller number may be replaced by 0."""
 
-WHOLE = 2.0**53
-"""Integers beyond this magnitude may not be representable as floats."""
-
 EXACT = frozenset({"neg", "abs", "sgn", "floor", "ceil", "round", "min", "max", "select", "unique"})
 """These operations do not round reals."""
 
 
-def interval_union(a: Interval, b: Interval) -> Interval:
-    """Return the smallest interval that contains both intervals."""
-    return min(a[0], b[0]), max(a[1], b[1])
+# ---- what a type does to a result -----------------------------------------------------------------------------
 
 
-def magnitude(a: Interval) -> float:
-    """Return the largest absolute value in the interval."""
-    return max(abs(a[0]), abs(a[1]))
-
-
-def of_type(t: Scalar) -> Interval:
-    """Return an interval that contains every value of a type.
-
-    The interval of a wide integer is unbounded, because its ends are not exact as floats.
-    """
-    if t.is_bool:
-        return TRUTH
-    if t.is_real or t.bits > 32:
-        return ALL
-    return (-(2.0 ** (t.bits - 1)), 2.0 ** (t.bits - 1) - 1) if t.is_signed else (0.0, 2.0**t.bits - 1)
-
-
-def rounded_interval(found: Interval, t: Scalar) -> Interval:
+def rounded_interval(found: NumberInterval, t: Scalar) -> NumberInterval:
     """Return an interval after rounding or wrapping its values to a type. Real values may become infinite.
 
     Args:
         found: interval of the exact result.
         t: type of the result.
     """
-    low, high = found
-    if t.is_real:
-        slack, tiny, largest = SLACK[t.bits], TINY[t.bits], LARGEST[t.bits]
-        # Rounding moves each end outward by at most a fraction of its magnitude, or by a denormal number.
-        low, high = low - abs(low) * slack - tiny, high + abs(high) * slack + tiny
-        return low if low >= -largest else -INFINITY, high if high <= largest else INFINITY
-    least, most = of_type(t)
-    return found if max(least, -WHOLE) <= low and high <= min(most, WHOLE) else (least, most)
+    if not t.is_real:
+        limits = type_interval(t)
+        return found if limits.low <= found.low and found.high <= limits.high else limits
+    slack, tiny, largest = SLACK[t.bits], TINY[t.bits], LARGEST[t.bits]
+    # Rounding moves each end outward by at most a fraction of its magnitude, or by a denormal number.
+    low = found.low - abs(found.low) * slack - tiny
+    high = found.high + abs(found.high) * slack + tiny
+    return Interval(low if low >= -largest else -INFINITY, high if high <= largest else INFINITY)
 
 
-def _finite(*operands: Interval) -> bool:
-    return all(math.isfinite(end) for a in operands for end in a)
+def constant_interval(stmt: n.Const) -> NumberInterval:
+    """Return the interval that contains only a constant."""
+    value: Number = float(stmt.value) if stmt.result.type.is_real else int(stmt.value)
+    return point(value) if math.isfinite(value) else ALL
 
 
-def _corners(f: Callable[[float, float], float], a: Interval, b: Interval) -> Interval:
-    """Return the interval of f(a, b) for a function that is monotonic in each operand."""
-    if not _finite(a, b):
-        return ALL
-    # The extremes of such a function lie at the corners of the box of the operands.
-    ends = [f(x, y) for x in a for y in b]
-    return min(ends), max(ends)
+def operation_interval(stmt: n.Op, operands: Sequence[NumberInterval]) -> NumberInterval:
+    """Return the interval of the result of an operation; it is empty if an operand is never computed.
+
+    Args:
+        stmt: the operation.
+        operands: the intervals of its operands.
+    """
+    if any(map(is_empty, operands)):
+        return EMPTY
+    # The first operand of a `select` is a condition, so the last operand tells the type.
+    found = INTERVALS[stmt.op](stmt.args[-1].type, *operands)
+    return found if stmt.op in EXACT and stmt.result.type.is_real else rounded_interval(found, stmt.result.type)
 
 
-def _div(a: Interval, b: Interval) -> Interval:
-    # A divisor interval that contains 0 makes the quotient unbounded.
-    return _corners(lambda x, y: x / y, a, b) if b[0] > 0 or b[1] < 0 else ALL
+def cast_interval(found: NumberInterval, source: Scalar, target: Scalar) -> NumberInterval:
+    """Return the interval of a cast's result: real to integer truncates and saturates, and NaN becomes 0.
+
+    Args:
+        found: interval of the operand.
+        source: type of the operand.
+        target: type of the result.
+    """
+    if is_empty(found):
+        return EMPTY
+    if target.is_bool:
+        return TRUTH
+    if not (source.is_real and target.is_int):
+        return rounded_interval(found, target)
+    least, most = type_interval(target)
+    low = least if found.low <= least else math.trunc(min(found.low, 0))
+    high = most if found.high >= most else math.trunc(max(found.high, 0))
+    return Interval(low, high)
 
 
-def _inv(a: Interval) -> Interval:
-    return _div((1.0, 1.0), a)
+# ---- rules ------------------------------------------------------------------------------------------------------
 
 
-def _abs(a: Interval) -> Interval:
-    return (0.0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1]))), magnitude(a)
+def _monotonic(f: Callable[..., Number], *grows: bool) -> IntervalRule:
+    """Return the rule of a function that grows with each operand for which `grows` is True, and else falls."""
 
+    def rule(t: Scalar, *operands: NumberInterval) -> NumberInterval:
+        lows, highs = extreme_operands(operands, grows)
+        return Interval(f(*lows), f(*highs))
 
-def _sqrt(a: Interval) -> Interval:
-    return 0.0, math.sqrt(max(a[1], 0.0))
-
-
-def _rsqrt(a: Interval) -> Interval:
-    return _inv(_sqrt(a)) if a[0] > 0 else ALL
-
-
-def _exp(a: Interval) -> Interval:
-    return 0.0, math.exp(a[1]) if a[1] < 700 else INFINITY
-
-
-def _mod(a: Interval, b: Interval) -> Interval:
-    """Return the interval of a remainder a mod b, which has the sign of b and a smaller magnitude."""
-    return min(b[0], 0.0), max(b[1], 0.0)
+    return rule
 
 
 def _steps(f: Callable[[float], float]) -> IntervalRule:
-    """Return the interval rule of a monotonic function of one operand, such as a rounding function."""
-    return lambda a: (f(a[0]) if math.isfinite(a[0]) else a[0], f(a[1]) if math.isfinite(a[1]) else a[1])
+    """Return the rule of a function that grows with its operand and maps infinities to themselves."""
+    return _monotonic(lambda x: float(f(x)) if math.isfinite(x) else x, True)
 
 
-def _within(low: float, high: float) -> IntervalRule:
+def _within(low: Number, high: Number) -> IntervalRule:
     """Return an interval rule whose result is [low, high] for any operands."""
-    return lambda *operands: (low, high)
+    found = Interval(low, high)
+    return lambda t, *operands: found
+
+
+def _whole(rule: Callable[..., NumberInterval], real: Callable[..., NumberInterval]) -> IntervalRule:
+    """Return a rule that is `rule` for integers and `real` for reals."""
+    return lambda t, *operands: (real if t.is_real else rule)(*operands)
+
+
+def _div(t: Scalar, a: NumberInterval, b: NumberInterval) -> NumberInterval:
+    # A divisor interval that contains 0 makes the quotient unbounded.
+    sound = (b.low > 0 or b.high < 0) and is_finite(a, b)
+    return corners(lambda x, y: x / y, a, b) if sound else ALL
+
+
+def _inv(t: Scalar, a: NumberInterval) -> NumberInterval:
+    return _div(t, point(1.0), a)
+
+
+def _sqrt(t: Scalar, a: NumberInterval) -> NumberInterval:
+    return Interval(0.0, math.sqrt(max(a.high, 0.0)))
+
+
+def _rsqrt(t: Scalar, a: NumberInterval) -> NumberInterval:
+    return _inv(t, _sqrt(t, a)) if a.low > 0 else ALL
+
+
+def _exp(t: Scalar, a: NumberInterval) -> NumberInterval:
+    return Interval(0.0, math.exp(a.high) if a.high < 700 else INFINITY)
+
+
+def _real_mod(a: NumberInterval, b: NumberInterval) -> NumberInterval:
+    """Return the interval of a remainder, which has the sign of the divisor and at most its magnitude."""
+    return Interval(min(b.low, 0.0), max(b.high, 0.0))
+
+
+def _sar(t: Scalar, a: NumberInterval, b: NumberInterval) -> NumberInterval:
+    # An arithmetic shift takes the highest bit of an unsigned number for its sign.
+    negative = a.high >= 1 << (t.bits - 1)
+    return ALL if negative else shifted(a, b, t.bits, left=False)
 
 
 _anything = _within(*ALL)
@@ -140,9 +187,9 @@ _truth = _within(*TRUTH)
 
 INTERVALS.update(
     {
-        "neg": lambda a: (-a[1], -a[0]),
-        "abs": _abs,
-        "sgn": _within(-1.0, 1.0),
+        "neg": _monotonic(lambda x: -x, False),
+        "abs": lambda t, a: absolute(a),
+        "sgn": _within(-1, 1),
         "floor": _steps(math.floor),
         "ceil": _steps(math.ceil),
         "round": _steps(round),
@@ -158,30 +205,30 @@ INTERVALS.update(
         "asin": _within(-math.pi / 2, math.pi / 2),
         "acos": _within(0.0, math.pi),
         "tanh": _within(-1.0, 1.0),
-        "frexp_mantissa": lambda a: (-1.0, 1.0) if _finite(a) else ALL,
+        "frexp_mantissa": lambda t, a: Interval(-1.0, 1.0) if is_finite(a) else ALL,
         "frexp_exponent": _anything,
         "bit_not": _anything,
         "logic_not": _truth,
-        "popcnt": _within(0.0, 64.0),
-        "clz": _within(0.0, 64.0),
-        "ffs": _within(0.0, 64.0),
-        "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-        "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-        "mul": lambda a, b: _corners(lambda x, y: x * y, a, b),
+        "popcnt": _within(0, 64),
+        "clz": _within(0, 64),
+        "ffs": _within(0, 64),
+        "add": _monotonic(lambda x, y: x + y, True, True),
+        "sub": _monotonic(lambda x, y: x - y, True, False),
+        "mul": lambda t, a, b: product(a, b),
         "div": _div,
-        "floordiv": _anything,
-        "mod": _mod,
+        "floordiv": _whole(floor_quotient, real=lambda a, b: ALL),
+        "mod": _whole(remainder, real=_real_mod),
         "pow": _anything,
         "atan2": _within(-math.pi, math.pi),
-        "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-        "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-        "bit_and": _anything,
-        "bit_or": _anything,
-        "bit_xor": _anything,
-        "unique": lambda a, b: a,
-        "bit_shl": _anything,
-        "bit_shr": _anything,
-        "bit_sar": _anything,
+        "min": _monotonic(min, True, True),
+        "max": _monotonic(max, True, True),
+        "bit_and": lambda t, a, b: bitwise_and(a, b),
+        "bit_or": lambda t, a, b: bitwise_or(a, b),
+        "bit_xor": lambda t, a, b: bitwise_xor(a, b),
+        "unique": lambda t, a, b: a,
+        "bit_shl": lambda t, a, b: shifted(a, b, t.bits, left=True),
+        "bit_shr": lambda t, a, b: shifted(a, b, t.bits, left=False),
+        "bit_sar": _sar,
         "cmp_lt": _truth,
         "cmp_le": _truth,
         "cmp_gt": _truth,
@@ -190,22 +237,6 @@ INTERVALS.update(
         "cmp_ne": _truth,
         "logical_and": _truth,
         "logical_or": _truth,
-        "select": lambda c, a, b: interval_union(a, b),
+        "select": lambda t, c, a, b: join(a, b),
     }
 )
-
-
-def cast_interval(found: Interval, source: Scalar, target: Scalar) -> Interval:
-    """Return the interval of a cast's result: real to integer truncates and saturates, and NaN becomes 0.
-
-    Args:
-        found: interval of the operand.
-        source: type of the operand.
-        target: type of the result.
-    """
-    if target.is_bool:
-        return TRUTH
-    if not (source.is_real and target.is_int):
-        return rounded_interval(found, target)
-    least, most = of_type(target)
-    return max(min(found[0], 0.0), least), min(max(found[1], 0.0), most)

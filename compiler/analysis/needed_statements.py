@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable
 
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, EffectPlace, reads, writes
-from ..ir.nodes import Block, Stmt, Value
 from ..ir.roles import LOOP_JUMPS, LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import NESTED, OPERANDS, RESULTS, blocks, kept_block, map_blocks, operands, replace_fields
 
 FRAMES = frozenset({n.For, n.While, n.Scope})

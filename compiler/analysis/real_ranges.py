@@ -15,19 +15,35 @@ stacks what usual trips pushed.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..ir import nodes as n
-from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.nodes import STATEMENTS
 from ..ir.roles import LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.table import Table
 from ..ir.walk import walk
-from . import interval_rules as rules
-from .interval_rules import ALL, EXACT, INTERVALS, TRUTH, ZERO, Interval, magnitude, of_type
+from .interval_rules import cast_interval, constant_interval, operation_interval
+from .intervals import (
+    ALL,
+    TRUTH,
+    ZERO,
+    Interval,
+    NumberInterval,
+    index_interval,
+    is_empty,
+    join,
+    magnitude,
+    meet,
+    type_interval,
+    widened,
+)
 
-Locals = dict[str, Interval]
+Locals = dict[str, NumberInterval]
 """A state maps each local to its interval; a local array has one interval for all elements."""
 
 STEPS = (0.0, 1.0 + 2.0**-10, 1.5, 3.0, 6.0, 100.0, 2.0**15)
@@ -47,8 +63,8 @@ class RealRanges:
         assumed: largest magnitude that a usual trip finds on top of a stack, by the index of the loop, then by stack.
     """
 
-    always: dict[Value, Interval] = field(default_factory=dict)
-    usual: dict[Value, Interval] = field(default_factory=dict)
+    always: dict[Value, NumberInterval] = field(default_factory=dict)
+    usual: dict[Value, NumberInterval] = field(default_factory=dict)
     assumed: dict[Value, dict[str, float]] = field(default_factory=dict)
 
     def reach(self, value: Value, usual: bool = False) -> float:
@@ -83,21 +99,13 @@ def _joined(states: list[Locals]) -> Locals | None:
         return None
     first, *others = states
     for other in others:
-        first = {name: rules.interval_union(one, other[name]) for name, one in first.items() if name in other}
+        first = {name: join(one, other[name]) for name, one in first.items() if name in other}
     return first
 
 
 def _step(end: float) -> float:
     """Return the least number in `STEPS` that is at least `end`, or infinity."""
     return next((s for s in STEPS if s >= end), math.inf)
-
-
-def _widened(old: Interval, new: Interval, runs: int) -> Interval:
-    """Return the new interval, with ends that still grow moved outward to the next number in `STEPS`."""
-    step = _step if runs < PATIENCE else lambda end: math.inf
-    low = old[0] if new[0] >= old[0] else -step(max(-new[0], 0.0)) if new[0] < 0 else 0.0
-    high = old[1] if new[1] <= old[1] else step(max(new[1], 0.0))
-    return low, high
 
 
 @dataclass
@@ -117,10 +125,10 @@ class _RangeAnalysis:
 
     def __init__(self) -> None:
         self.found = RealRanges()
-        self.values: dict[Value, Interval] = {}
-        self.pushed: dict[str, Interval] = {}
-        self.usual_pushes: dict[str, Interval] = {}
-        self.read: dict[str, Interval] = {}
+        self.values: dict[Value, NumberInterval] = {}
+        self.pushed: dict[str, NumberInterval] = {}
+        self.usual_pushes: dict[str, NumberInterval] = {}
+        self.read: dict[str, NumberInterval] = {}
         self.runs = 0
         self.again()
 
@@ -135,33 +143,36 @@ class _RangeAnalysis:
     @property
     def outdated(self) -> bool:
         """Return True if an adstack's interval has grown since a read of the adstack used it."""
-        return any(rules.interval_union(r, self.pushed.get(stack, ZERO)) != r for stack, r in self.read.items())
+        return any(join(r, self.pushed.get(stack, ZERO)) != r for stack, r in self.read.items())
 
     def run(self, task: Task) -> None:
         """Execute the bounds and the body of a task once on intervals."""
         self.runs += 1
         state = self.block(task.bounds, {})
         for index, begin, end in zip(task.indices, task.begin, task.end):
-            self.define(index, (self.of(begin)[0], self.of(end)[1] - 1))
+            self.define(index, index_interval(self.of(begin), self.of(end), 1, operator.add))
         self.block(task.body, state or {})
 
     # -- values ---------------------------------------------------------------------------------------------
 
-    def of(self, value: Value) -> Interval:
+    def of(self, value: Value) -> NumberInterval:
         """Return the interval of a value in the kind of trips, such as usual ones, that is being executed."""
-        return self.values.get(value) or of_type(value.type)
+        return self.values.get(value) or type_interval(value.type)
 
-    def define(self, value: Value, interval: Interval) -> None:
+    def define(self, value: Value, interval: NumberInterval) -> None:
         """Record the interval of a value in the kind of trips, such as usual ones, that is being executed."""
-        least, most = of_type(value.type)
-        interval = max(interval[0], least), min(interval[1], most)
+        limits = type_interval(value.type)
+        interval = meet(interval, limits)
         # An empty interval means that the value is never computed; any interval is correct.
-        if interval[0] > interval[1]:
-            interval = least, most
+        if is_empty(interval):
+            interval = limits
+        # The steps of a local that grows in a loop may lie between two integers.
+        if not value.type.is_real:
+            interval = Interval(math.floor(interval.low), math.ceil(interval.high))
         self.values[value] = interval
         for table in [self.found.always, *([self.found.usual] if self.kind == "usual" else [])]:
             known = table.get(value)
-            table[value] = interval if known is None else rules.interval_union(known, interval)
+            table[value] = interval if known is None else join(known, interval)
 
     # -- control --------------------------------------------------------------------------------------------
 
@@ -201,10 +212,11 @@ class _RangeAnalysis:
             ends = [*left, *([] if tested is None else [tested])]
             if latch is None:
                 return ends
-            grown = {name: rules.interval_union(old, latch[name]) for name, old in state.items() if name in latch}
+            grown = {name: join(old, latch[name]) for name, old in state.items() if name in latch}
             if grown == state:
                 return ends
-            state = {name: _widened(old, grown[name], runs) for name, old in state.items() if name in grown}
+            step = _step if runs < PATIENCE else lambda end: math.inf
+            state = {name: widened(old, grown[name], step) for name, old in state.items() if name in grown}
             runs += 1
 
     def loop(self, loop: n.For | n.While, state: Locals) -> Locals | None:
@@ -246,18 +258,18 @@ class _RangeAnalysis:
     def push(self, stack: str, value: Value) -> None:
         """Extend the interval of an adstack by the interval of a pushed value."""
         content = self.of(value)
-        self.pushed[stack] = rules.interval_union(self.pushed.get(stack, ZERO), content)
+        self.pushed[stack] = join(self.pushed.get(stack, ZERO), content)
         if value.type.is_real and (self.kind != "first" or magnitude(content) <= STEPS[-1]):
-            self.usual_pushes[stack] = rules.interval_union(self.usual_pushes.get(stack, ZERO), content)
+            self.usual_pushes[stack] = join(self.usual_pushes.get(stack, ZERO), content)
         # A stack that still grows after several runs of the task is assumed to hold anything.
         if self.runs > PATIENCE:
             self.pushed[stack] = ALL
 
-    def top(self, stack: str) -> Interval:
+    def top(self, stack: str) -> NumberInterval:
         """Return the interval of the values on an adstack, and record that it was read."""
         most = self.assumed.get(stack)
         if most is not None:
-            return -most, most
+            return Interval(-most, most)
         self.read[stack] = self.pushed.setdefault(stack, ZERO)
         return self.read[stack]
 
@@ -268,7 +280,7 @@ RANGES: Table[type[Stmt], Callable[..., Locals | None]] = Table("ranges", STATEM
 """A row of this table takes the analysis, a statement and the state before it, and returns the state after it."""
 
 
-def _value(interval: Callable[..., Interval]) -> Callable[..., Locals]:
+def _value(interval: Callable[..., NumberInterval]) -> Callable[..., Locals]:
     """Return an entry of the table RANGES for a statement that has a result and changes no local."""
 
     def row(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
@@ -278,26 +290,16 @@ def _value(interval: Callable[..., Interval]) -> Callable[..., Locals]:
     return row
 
 
-def _unknown(a: _RangeAnalysis, stmt: n.Load, state: Locals) -> Interval:
-    return of_type(stmt.result.type)
+def _unknown(a: _RangeAnalysis, stmt: n.Load, state: Locals) -> NumberInterval:
+    return type_interval(stmt.result.type)
 
 
-def _constant(a: _RangeAnalysis, stmt: n.Const, state: Locals) -> Interval:
-    number = float(stmt.value) if abs(stmt.value) < 2**53 else math.inf
-    return (number, number) if math.isfinite(number) else ALL
+def _op(a: _RangeAnalysis, stmt: n.Op, state: Locals) -> NumberInterval:
+    return operation_interval(stmt, [a.of(v) for v in stmt.args])
 
 
-def _op(a: _RangeAnalysis, stmt: n.Op, state: Locals) -> Interval:
-    found = INTERVALS[stmt.op](*map(a.of, stmt.args))
-    return found if stmt.op in EXACT and stmt.result.type.is_real else rules.rounded_interval(found, stmt.result.type)
-
-
-def _cast(a: _RangeAnalysis, stmt: n.Cast, state: Locals) -> Interval:
-    return rules.cast_interval(a.of(stmt.arg), stmt.arg.type, stmt.result.type)
-
-
-def _random(a: _RangeAnalysis, stmt: n.Random, state: Locals) -> Interval:
-    return TRUTH if stmt.result.type.is_real else of_type(stmt.result.type)
+def _random(a: _RangeAnalysis, stmt: n.Random, state: Locals) -> NumberInterval:
+    return TRUTH if stmt.result.type.is_real else type_interval(stmt.result.type)
 
 
 def _nothing(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
@@ -313,7 +315,7 @@ def _set(a: _RangeAnalysis, stmt: n.Set, state: Locals) -> Locals:
 
 
 def _set_element(a: _RangeAnalysis, stmt: n.SetElement, state: Locals) -> Locals:
-    return {**state, stmt.var: rules.interval_union(state.get(stmt.var, ALL), a.of(stmt.value))}
+    return {**state, stmt.var: join(state.get(stmt.var, ALL), a.of(stmt.value))}
 
 
 def _if(a: _RangeAnalysis, stmt: n.If, state: Locals) -> Locals | None:
@@ -322,18 +324,14 @@ def _if(a: _RangeAnalysis, stmt: n.If, state: Locals) -> Locals | None:
 
 
 def _for(a: _RangeAnalysis, stmt: n.For, state: Locals) -> Locals | None:
-    begin, end = a.of(stmt.begin), a.of(stmt.end)
-    a.define(stmt.index, (begin[0], end[1] - 1) if stmt.step > 0 else (end[0] + 1, begin[1]))
-    left = a.loop(stmt, state)
-    if stmt.trips is not None:
-        a.define(stmt.trips, of_type(stmt.trips.type))
-    return left
+    a.define(stmt.index, index_interval(a.of(stmt.begin), a.of(stmt.end), stmt.step, operator.add))
+    return _loop(a, stmt, state)
 
 
-def _while(a: _RangeAnalysis, stmt: n.While, state: Locals) -> Locals | None:
+def _loop(a: _RangeAnalysis, stmt: n.For | n.While, state: Locals) -> Locals | None:
     left = a.loop(stmt, state)
     if stmt.trips is not None:
-        a.define(stmt.trips, of_type(stmt.trips.type))
+        a.define(stmt.trips, type_interval(stmt.trips.type))
     return left
 
 
@@ -364,11 +362,11 @@ def _push(a: _RangeAnalysis, stmt: n.StackPush, state: Locals) -> Locals:
 
 RANGES.update(
     {
-        n.Const: _value(_constant),
+        n.Const: _value(lambda a, stmt, state: constant_interval(stmt)),
         n.Arg: _value(_unknown),
         n.Shape: _value(_unknown),
         n.Op: _value(_op),
-        n.Cast: _value(_cast),
+        n.Cast: _value(lambda a, stmt, state: cast_interval(a.of(stmt.arg), stmt.arg.type, stmt.result.type)),
         n.BitCast: _value(_unknown),
         n.Within: _value(lambda a, stmt, state: a.of(stmt.index)),
         n.Random: _value(_random),
@@ -383,7 +381,7 @@ RANGES.update(
         n.SetElement: _set_element,
         n.If: _if,
         n.For: _for,
-        n.While: _while,
+        n.While: _loop,
         n.Scope: _scope,
         n.Break: _break,
         n.Continue: _continue,

@@ -16,8 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir import nodes as n
-from ..ir.nodes import STATEMENTS, Block, Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.nodes import STATEMENTS
 from ..ir.roles import EXITS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.table import Table
 from ..ir.walk import operands, results, walk
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 
 from ..errors import Span
-from ..ir.nodes import Stmt, Value
+from ..ir.statement import Stmt, Value
 from .operands import Operand
 from .scope import Scopes
 from .source import FunctionSource, condition_nodes, indexed_names, local_names, read_names

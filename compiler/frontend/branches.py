@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from ..ir import nodes as n
-from ..ir.nodes import Stmt, Value
 from ..ir.ops import COMPARISONS
+from ..ir.statement import Stmt, Value
 from ..ir.types import u1
 from . import type_inference
 from .context import EXPRESSIONS, Tracer, require_value

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.nodes import ROLES, Block, Param, Stmt
+from ..ir.kernels import Param
+from ..ir.nodes import ROLES
 from ..ir.roles import ARRAY_USES
+from ..ir.statement import Block, Stmt
 from ..ir.types import ArrayType
 from .protocols import FieldLike
 from .scope import Namer

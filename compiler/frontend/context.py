@@ -18,7 +18,8 @@ from ..errors import Span
 from ..ir.build import Builder
 from ..ir.depth import EXPRESSIONS as DEEPEST
 from ..ir.depth import NESTING
-from ..ir.nodes import Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.statement import Stmt, Value
 from ..ir.table import Table
 from ..ir.types import Scalar, i32, u1
 from . import type_inference
@@ -323,8 +324,7 @@ def convert_number(value: bool | int | float, dtype: Scalar) -> bool | int | flo
         return value
     if value != value:
         return 0
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    high = low + (1 << dtype.bits) - 1
+    low, high = dtype.limits
     return low if value <= low else high if value >= high else int(value)
 
 

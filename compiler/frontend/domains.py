@@ -10,7 +10,8 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..ir.nodes import Assert, Value
+from ..ir.nodes import Assert
+from ..ir.statement import Value
 from . import views
 from .arguments import positional
 from .context import Tracer

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.types import Scalar
 from . import type_inference
 from .arguments import positional

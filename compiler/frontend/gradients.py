@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from .arguments import arguments, positional
 from .calls import LOWERINGS
 from .context import Tracer

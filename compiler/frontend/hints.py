@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 
-from ..ir.nodes import Assert, Value
+from ..ir.nodes import Assert
+from ..ir.statement import Value
 from ..ir.types import promote
 from .arguments import arguments, positional
 from .calls import LOWERINGS

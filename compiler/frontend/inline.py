@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import LocatedError
 from ..ir import nodes as n
-from ..ir.nodes import Block, Stmt, Value
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import map_blocks
 from . import type_inference

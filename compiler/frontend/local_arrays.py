@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.types import Scalar, i64, u32, u64
 from .aggregates import MatrixType
 from .context import Tracer

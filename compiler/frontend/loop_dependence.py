@@ -6,8 +6,9 @@ Invariant: a parallel task only reduces into locals declared outside it.
 from __future__ import annotations
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Stmt, Task
+from ..ir.kernels import Task
 from ..ir.reductions import carried_accesses, shared_locals
+from ..ir.statement import Block, Stmt
 from ..ir.walk import map_blocks
 from .context import Tracer
 

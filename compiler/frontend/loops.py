@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..ir import nodes as n
-from ..ir.nodes import Stmt, Task, Value
+from ..ir.kernels import Task
+from ..ir.statement import Stmt, Value
 from ..ir.types import Scalar, i32, i64, u1
 from ..ir.walk import walk
 from . import type_inference

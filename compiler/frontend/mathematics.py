@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from ..ir.nodes import Value
 from ..ir.ops import result_type
+from ..ir.statement import Value
 from ..ir.types import i32, promote
 from . import type_inference
 from .arguments import arguments, positional

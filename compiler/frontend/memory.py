@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.types import Scalar, i32
 from .aggregates import LocalType, MatrixType, PackType, StructType
 from .context import Tracer

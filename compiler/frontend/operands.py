@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.types import Scalar
 from .limits import ENTRIES, check_entries
 from .opaque_values import OpaqueValue

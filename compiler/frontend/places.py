@@ -6,8 +6,8 @@ import ast
 from functools import partial
 from typing import Any
 
-from ..ir.nodes import Value
 from ..ir.ops import atomic_fits
+from ..ir.statement import Value
 from ..ir.types import promote
 from . import type_inference
 from .aggregates import MatrixType, PackType, StructType

@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from . import constructors, matrices, structs, views
 from .aggregates import MatrixType, PackType, StructType, adjoint_element
 from .context import EXPRESSIONS, Tracer

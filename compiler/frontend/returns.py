@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, TypeAlias, get_args, get_origin
 
 from ..ir import nodes as n
-from ..ir.nodes import Param
+from ..ir.kernels import Param
 from ..ir.types import ArrayType, Scalar
 from .aggregates import MatrixType, StructType, aggregate_type
 from .context import Tracer

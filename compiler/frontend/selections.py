@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.texts import EXTENT, INDEX
 from ..ir.types import i32
 from .context import Tracer, require_value

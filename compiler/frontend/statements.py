@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable
 
 from ..ir import nodes as n
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.types import u1
 from . import refused_names, type_inference
 from .activation import ElifChain, ReturnSite

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 from ..ir import nodes as n
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.texts import OPEN_END, place_formats
 from .context import Tracer
 from .conversions import as_matrix

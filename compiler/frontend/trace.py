@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import Diagnostic
 from ..ir.depth import with_stack_room
-from ..ir.nodes import Kernel, Param, Task
+from ..ir.kernels import Kernel, Param, Task
 from ..ir.walk import renumber
 
 # These modules are imported because they fill the tables of handlers.

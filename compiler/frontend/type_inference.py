@@ -56,8 +56,8 @@ def literal_type(value: Number, options: FrontendOptions) -> Scalar:
 
 def fits(value: int, dtype: Scalar) -> bool:
     """Return True if the integer type holds the value."""
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    return low <= value < low + (1 << dtype.bits)
+    low, high = dtype.limits
+    return low <= value <= high
 
 
 def common_type(left: Scalar, right: Scalar) -> Scalar:

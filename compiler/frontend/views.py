@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeGuard
 
-from ..ir.nodes import Value
+from ..ir.statement import Value
 from ..ir.texts import EXTENT, INDEX
 from ..ir.types import Scalar, promote
 from . import type_inference

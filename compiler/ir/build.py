@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from ..errors import InternalError
 from . import nodes as n
-from .nodes import Block, Stmt, Value
 from .ops import result_type
+from .statement import Block, Stmt, Value
 from .types import SCALARS, Scalar, i32, u1
 
 

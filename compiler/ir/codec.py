@@ -24,7 +24,9 @@ from typing import Any, NamedTuple
 
 from ..errors import Span
 from .depth import with_stack_room
-from .nodes import ROLES, Kernel, Value
+from .kernels import Kernel
+from .nodes import ROLES
+from .statement import Value
 from .types import SCALARS, Scalar
 
 Spans = Sequence[Span | None]

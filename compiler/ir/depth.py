@@ -19,7 +19,8 @@ from types import CodeType
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import Span, Unsupported
-from .nodes import Block, Kernel
+from .kernels import Kernel
+from .statement import Block
 from .walk import NESTED, blocks
 
 NESTING = 320

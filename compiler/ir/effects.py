@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from . import nodes as n
-from .nodes import STATEMENTS, Block, Stmt
+from .nodes import STATEMENTS
 from .ops import OPS
 from .roles import JUMPS
+from .statement import Block, Stmt
 from .table import Table
 from .walk import blocks, walk
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from .nodes import Kernel, Shape
+from .kernels import Kernel
+from .nodes import Shape
 from .walk import walk_kernel
 
 NARROW = 1 << 31

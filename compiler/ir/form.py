@@ -10,7 +10,8 @@ import re
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 
-from .nodes import ROLES, STATEMENTS, Stmt
+from .nodes import ROLES, STATEMENTS
+from .statement import Stmt
 
 _TOKEN = re.compile(r"\{(\w+)\}|[A-Za-z_]\w*|\.\.|\S")
 

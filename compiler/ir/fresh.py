@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .build import Builder
-from .nodes import Block, Kernel
+from .kernels import Kernel
 from .roles import LOCAL_DECLARATIONS
+from .statement import Block
 from .walk import next_id, walk_kernel
 
 

@@ -1,84 +1,13 @@
-"""This module defines the IR: one frozen dataclass per statement, and classes for values, tasks and kernels.
+"""This module defines the statements of the IR: one frozen dataclass for each.
 
 Nodes are immutable plain data without behavior. Several blocks may share one node, so a pass marks occurrences, never
-nodes. The `FORM` of a statement is its text: printer and parser both read it. The metadata of its fields (result,
-operand, block, attribute) drives walking, cloning and checking.
+nodes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeVar, dataclass_transform
-
-from ..errors import Span
-from .types import ArrayType, Scalar
-
-
-class Value:
-    """A value is the result of one execution of a statement: an id, unique in its kernel, and a type."""
-
-    __slots__ = ("id", "type")
-
-    def __init__(self, id: int, type: Scalar) -> None:
-        self.id = id
-        self.type = type
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Value) and self.id == other.id and self.type == other.type
-
-    def __hash__(self) -> int:
-        return self.id
-
-    def __repr__(self) -> str:
-        return f"%{self.id}: {self.type}"
-
-
-def _role(role: str, **kwargs: Any) -> Any:
-    return field(metadata={"role": role}, **kwargs)
-
-
-def result(**kwargs: Any) -> Any:
-    """Declare a dataclass attribute for the value that a statement defines; None marks an optional one."""
-    return _role("result", **kwargs)
-
-
-def operand(**kwargs: Any) -> Any:
-    """Declare a dataclass attribute for a value, or a tuple of values, that a statement reads."""
-    return _role("operand", **kwargs)
-
-
-def block(**kwargs: Any) -> Any:
-    """Declare a dataclass attribute for a nested block of a statement."""
-    return _role("block", **kwargs)
-
-
-@dataclass(frozen=True)
-class Stmt:
-    """This class is the base of all statements of the IR.
-
-    Attributes:
-        FORM: text of the statement with placeholders for its fields; see `form`.
-        loc: index into the kernel's location table; it counts neither for equality nor for the text.
-    """
-
-    FORM: ClassVar[str] = ""
-    loc: int = field(default=0, compare=False, kw_only=True, repr=False)
-
-
-Block = tuple[Stmt, ...]
-STATEMENTS: dict[str, type[Stmt]] = {}
-ROLES: dict[type[Stmt], tuple[tuple[str, str], ...]] = {}
-S = TypeVar("S", bound=Stmt)
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(result, operand, block))
-def statement(cls: type[S]) -> type[S]:
-    """Freeze the class, enter it in `STATEMENTS` and `ROLES`, and return it."""
-    made = dataclass(frozen=True)(cls)
-    STATEMENTS[made.__name__] = made
-    ROLES[made] = tuple((f.name, f.metadata["role"]) for f in fields(made) if "role" in f.metadata)
-    return made
-
+from .statement import Block, Stmt, Value, block, field_roles, operand, result, statement
+from .types import Scalar
 
 # ---- values -------------------------------------------------------------------------------------------------
 
@@ -461,80 +390,10 @@ class StackAccumulate(Stmt):
     value: Value = operand()
 
 
-# ---- kernels ------------------------------------------------------------------------------------------------
+# ---- all of them --------------------------------------------------------------------------------------------
 
+STATEMENTS: dict[str, type[Stmt]] = {cls.__name__: cls for cls in Stmt.__subclasses__()}
+"""Every class of statements, by its name."""
 
-@dataclass(frozen=True)
-class Param:
-    """A parameter of a kernel is a scalar argument or an array. `x.grad` is the adjoint array of `x`."""
-
-    name: str
-    type: Scalar | ArrayType
-
-
-@dataclass(frozen=True)
-class Temp:
-    """A temporary is a scalar in memory that lives for one launch and starts at zero; its array rank is 0."""
-
-    name: str
-    dtype: Scalar
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task is a parallel loop over the box [begin, end) or, without indices, serial code that runs once.
-
-    A task sees no value and no local of another task.
-
-    Attributes:
-        body: statements of one iteration.
-        indices: index values, one for each axis of the box.
-        bounds: statements that compute `begin` and `end`; their values are visible there only.
-        begin: first index of each axis.
-        end: exclusive end of each axis.
-        loc: index into the kernel's location table.
-    """
-
-    body: Block
-    indices: tuple[Value, ...] = ()
-    bounds: Block = ()
-    begin: tuple[Value, ...] = ()
-    end: tuple[Value, ...] = ()
-    loc: int = field(default=0, compare=False, repr=False)
-
-    @property
-    def is_parallel(self) -> bool:
-        """Return True if the task is a parallel loop."""
-        return bool(self.indices)
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel is a sequence of tasks that run in order; each task ends before the next begins.
-
-    Attributes:
-        name: name of the kernel.
-        params: scalar and array parameters.
-        tasks: tasks in the order in which they run.
-        temps: temporaries, which carry values between tasks.
-        locations: source spans that statements refer to by `loc`; they count neither for equality nor for the text.
-    """
-
-    name: str
-    params: tuple[Param, ...]
-    tasks: tuple[Task, ...]
-    temps: tuple[Temp, ...] = ()
-    locations: tuple[Span | None, ...] = field(default=(None,), compare=False, repr=False)
-
-    def span(self, loc: int) -> Span | None:
-        """Return the source span of a statement's `loc`, or None if it is not known."""
-        return self.locations[loc] if 0 <= loc < len(self.locations) else None
-
-    def array_types(self) -> dict[str, ArrayType]:
-        """Return the types of all arrays and temporaries, by the names that `Load`, `Store` and `Atomic` use."""
-        found = {p.name: p.type for p in self.params if isinstance(p.type, ArrayType)}
-        return found | {t.name: ArrayType(t.dtype, 0) for t in self.temps}
-
-    def scalar_types(self) -> dict[str, Scalar]:
-        """Return the types of all scalar parameters, by the names that `Arg` uses."""
-        return {p.name: p.type for p in self.params if isinstance(p.type, Scalar)}
+ROLES: dict[type[Stmt], tuple[tuple[str, str], ...]] = {cls: field_roles(cls) for cls in STATEMENTS.values()}
+"""Name and role of each field of a statement that has a role, by the class of the statement."""

@@ -12,9 +12,11 @@ from ..errors import Span
 from . import form
 from .build import normal_constant
 from .depth import NESTING, with_stack_room
+from .kernels import Kernel, Param, Task, Temp
 from .lexer import COMMENT, DIGITS, NAME, STRING, Lexer, language
-from .nodes import STATEMENTS, Block, Const, Kernel, Op, Param, Stmt, Task, Temp, Value
+from .nodes import STATEMENTS, Const, Op
 from .ops import OPS
+from .statement import Block, Stmt, Value
 from .types import SCALARS, ArrayType, Scalar
 
 _LANGUAGE = language(

@@ -9,7 +9,9 @@ import json
 
 from . import form
 from .depth import with_stack_room
-from .nodes import Block, Const, Kernel, Stmt, Task, Value, Within
+from .kernels import Kernel, Task
+from .nodes import Const, Within
+from .statement import Block, Stmt, Value
 
 
 @with_stack_room

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from . import nodes as n
-from .nodes import Block, Stmt, Value
 from .roles import SCALAR_USES
+from .statement import Block, Stmt, Value
 from .walk import map_blocks, operands, results, walk
 
 REDUCTIONS = ("add", "min", "max")

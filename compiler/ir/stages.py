@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import roles
-from .nodes import STATEMENTS, Stmt
+from .nodes import STATEMENTS
+from .statement import Stmt
 
 EXITS: frozenset[type[Stmt]] = frozenset(roles.EXITS)
 STACKS: frozenset[type[Stmt]] = frozenset(roles.STACKS)

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from . import nodes as n
 from .build import normal_constant
-from .nodes import STATEMENTS, Stmt, Value
+from .nodes import STATEMENTS
 from .ops import ATOMIC_OPS, OPS, atomic_fits, result_type
+from .statement import Stmt, Value
 from .table import Table
 from .texts import is_printable, place_formats
 from .types import ArrayType, Scalar, adjoint_type, i32, i64, u1

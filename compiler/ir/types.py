@@ -66,6 +66,11 @@ class Scalar:
         return self.kind == "i"
 
     @property
+    def limits(self) -> tuple[int, int]:
+        """Return the least and the greatest number of an integer type; those of a boolean are 0 and 1."""
+        return (-(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1) if self.is_signed else (0, (1 << self.bits) - 1)
+
+    @property
     def dtype(self) -> np.dtype:
         """Return the NumPy dtype that stores one value of this type."""
         return _NUMPY_DTYPES[self.name]

@@ -16,9 +16,10 @@ from typing import NoReturn
 from ..errors import VerifyError
 from . import nodes as n
 from .depth import check_depth, with_stack_room
-from .nodes import Block, Kernel, Stmt, Task, Value
+from .kernels import Kernel, Task
 from .printer import print_statement
 from .stages import STAGES
+from .statement import Block, Stmt, Value
 from .statement_rules import ATTRIBUTES, RULES, check_range
 from .types import ArrayType
 from .walk import blocks, operands, results

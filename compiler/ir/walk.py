@@ -7,7 +7,9 @@ from dataclasses import fields, replace
 from operator import is_
 from typing import Any, TypeVar
 
-from .nodes import ROLES, Block, Kernel, Stmt, Task, Value
+from .kernels import Kernel, Task
+from .nodes import ROLES
+from .statement import Block, Stmt, Value
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Stmt)

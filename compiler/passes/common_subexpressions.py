@@ -24,8 +24,10 @@ from typing import Any
 
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, EffectPlace, all_writes, reads, writes
-from ..ir.nodes import ROLES, STATEMENTS, Block, Kernel, Stmt, Value
+from ..ir.kernels import Kernel
+from ..ir.nodes import ROLES, STATEMENTS
 from ..ir.roles import LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import NESTED
 from .rewrite import Rewriter
 from .simplify import COMMUTATIVE

@@ -25,8 +25,9 @@ from typing import Any
 from ..analysis.needed_statements import FLOW, JUMPS, NeededMarker
 from ..ir import nodes as n
 from ..ir.effects import EFFECTS, EffectPlace, reads, writes
-from ..ir.nodes import Block, Kernel, Stmt, Value
+from ..ir.kernels import Kernel
 from ..ir.roles import ACCESSES, LOOP_JUMPS, SCALAR_ASSIGNMENTS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.walk import NESTED, OPERANDS, RESULTS, kept_block, replace_fields, walk, walk_kernel, walk_task
 
 Exits = tuple[tuple[int, int], ...]

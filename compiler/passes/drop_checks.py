@@ -16,7 +16,8 @@ from collections.abc import Iterable
 
 from ..analysis.index_checks import index_checks
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
+from ..ir.statement import Stmt, Value
 from ..ir.walk import walk_kernel, walk_task
 from .rewrite import Rewriter
 

@@ -16,7 +16,8 @@ from ..errors import Unsupported
 from ..ir import nodes as n
 from ..ir.depth import depth_of
 from ..ir.fresh import FreshNames
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import u1
 from ..ir.walk import NESTED, map_blocks, operands, rename, results, walk
 

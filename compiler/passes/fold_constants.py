@@ -19,8 +19,9 @@ from collections.abc import Iterable
 from ...reference.scalar import evaluate, evaluate_bit_cast, evaluate_cast
 from ..ir import nodes as n
 from ..ir.build import normal_constant
-from ..ir.nodes import Kernel, Stmt, Value
+from ..ir.kernels import Kernel
 from ..ir.ops import OPS
+from ..ir.statement import Stmt, Value
 from .rewrite import Rewriter
 
 EXACT = 0.5

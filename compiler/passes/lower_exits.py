@@ -23,8 +23,9 @@ from dataclasses import dataclass, field, replace
 from ..ir import nodes as n
 from ..ir.depth import check_depth
 from ..ir.fresh import FreshNames
-from ..ir.nodes import Block, Kernel, Stmt, Task, Temp
+from ..ir.kernels import Kernel, Task, Temp
 from ..ir.roles import ARRAY_WRITES, EXITS, JUMPS, LOCAL_DECLARATIONS, LOCAL_WRITES, LOOP_JUMPS, LOOPS
+from ..ir.statement import Block, Stmt
 from ..ir.types import i32, u1
 from ..ir.walk import NESTED, blocks, map_blocks, walk, walk_kernel
 

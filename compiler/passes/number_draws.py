@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Kernel, Stmt
+from ..ir.kernels import Kernel
+from ..ir.statement import Block, Stmt
 from ..ir.walk import kept_block, map_blocks, walk_kernel
 
 

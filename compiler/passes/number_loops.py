@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import nodes as n
-from ..ir.nodes import Block, Kernel, Stmt, Value
+from ..ir.kernels import Kernel
 from ..ir.roles import LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import i32, i64
 from ..ir.walk import NESTED, kept_block, map_blocks, next_id, walk, walk_kernel
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from ..analysis.affine import Affine, IndexForms, Symbol, is_own, same_indices, single_iteration
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
 from ..ir.roles import ACCESSES, ARRAY_READS, ARRAY_WRITES, LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, Scalar
 from ..ir.walk import NESTED, blocks, kept_block, map_blocks, next_id, results, used_values, walk
 

@@ -18,8 +18,9 @@ from typing import ClassVar
 
 from ..ir import nodes as n
 from ..ir.build import normal_constant
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
 from ..ir.ops import result_type
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import NESTED, kept_block, map_blocks, next_id, rename_operands
 

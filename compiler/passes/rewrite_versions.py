@@ -15,8 +15,9 @@ from typing import Any
 
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
 from ..ir.roles import LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import NESTED, blocks, next_id, rename_operands, replace_fields, walk_kernel
 

@@ -19,7 +19,8 @@ from functools import cache
 
 from ..ir import nodes as n
 from ..ir.build import normal_constant
-from ..ir.nodes import Kernel, Stmt
+from ..ir.kernels import Kernel
+from ..ir.statement import Stmt
 from ..ir.types import Scalar
 from ..ir.walk import rename_operands
 from .rewrite import ConstantPattern, Equation, OperationPattern, Pattern, Rewriter, build, equation, match

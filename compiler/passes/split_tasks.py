@@ -16,9 +16,10 @@ from dataclasses import replace
 from ..errors import Diagnostic, Unsupported
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Stmt, Task, Temp, Value
+from ..ir.kernels import Kernel, Task, Temp
 from ..ir.reductions import reduce_block
 from ..ir.roles import LOCAL_DECLARATIONS, SCALAR_USES, VALUES
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import Scalar
 from ..ir.walk import next_id, operands, rename_block, rename_locals, results, used_values, walk, walk_kernel, walk_task
 

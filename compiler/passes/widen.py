@@ -13,7 +13,9 @@ from typing import Any
 
 from ..errors import Unsupported
 from ..ir import nodes as n
-from ..ir.nodes import ROLES, Block, Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
+from ..ir.nodes import ROLES
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, Scalar, f64
 from ..ir.walk import rename, walk_kernel
 

@@ -7,21 +7,21 @@ node has a value, and the simplified expression reads no element that the plain 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 
-from .expressions import (
-    FALSE,
+from ..analysis.intervals import (
     INFINITY,
-    OVER,
-    TRUE,
-    ZERO,
-    Number,
-    SizeExpr,
-    assume_least,
-    const,
-    node,
-    read,
-    variable_of,
+    Interval,
+    NumberInterval,
+    floor_quotient,
+    greatest_sum,
+    join,
+    least_sum,
+    product,
+    remainder,
+    times,
 )
+from .expressions import FALSE, OVER, TRUE, ZERO, SizeExpr, assume_least, const, node, read, variable_of
 
 Terms = dict[SizeExpr, int]
 """The factor of each term of a sum."""
@@ -30,11 +30,6 @@ Terms = dict[SizeExpr, int]
 def value_of(expr: SizeExpr) -> int | None:
     """Return the integer that the expression has for all arguments, or None if it is not constant."""
     return int(expr.low) if expr.low == expr.high and expr.kind == "const" else None
-
-
-def _times(a: Number, b: Number) -> Number:
-    """Return a product of bounds, in which 0 times infinity is 0."""
-    return 0 if a == 0 or b == 0 else a * b
 
 
 # ---- sums and products --------------------------------------------------------------------------------------
@@ -58,18 +53,14 @@ def from_linear(constant: int, terms: Terms) -> SizeExpr:
         return const(constant)
     if len(left) == 1 and constant == 0 and left[0][1] == 1:
         return left[0][0]
-    low, high = _ends(constant, left)
-    return node("sum", tuple(t for t, _ in left), (constant, *(f for _, f in left)), low, high)
+    within = _sum_interval(constant, left)
+    return node("sum", tuple(t for t, _ in left), (constant, *(f for _, f in left)), *within)
 
 
-def _ends(constant: int, terms: Iterable[tuple[SizeExpr, int]]) -> tuple[Number, Number]:
-    """Return the lower and the upper bound of a sum of a constant and terms with integer factors."""
-    low: Number = constant
-    high: Number = constant
-    for term, factor in terms:
-        less, more = (term.low, term.high) if factor > 0 else (term.high, term.low)
-        low, high = low + less * factor, high + more * factor
-    return low, high
+def _sum_interval(constant: int, terms: Iterable[tuple[SizeExpr, int]]) -> NumberInterval:
+    """Return the interval of a sum."""
+    within = [(term.interval, factor) for term, factor in terms]
+    return Interval(least_sum(constant, within), greatest_sum(constant, within))
 
 
 def add(*parts: SizeExpr) -> SizeExpr:
@@ -89,7 +80,7 @@ def scale(expr: SizeExpr, factor: int) -> SizeExpr:
         return expr
     constant, terms = linear(expr)
     made = from_linear(constant * factor, {t: f * factor for t, f in terms.items()})
-    return assume_least(made, _times(expr.low if factor > 0 else expr.high, factor))
+    return assume_least(made, times(expr.low if factor > 0 else expr.high, factor))
 
 
 def sub(a: SizeExpr, b: SizeExpr) -> SizeExpr:
@@ -103,10 +94,7 @@ def mul(a: SizeExpr, b: SizeExpr) -> SizeExpr:
         if known is not None:
             return scale(other, known)
     factors = sorted((*_factors(a), *_factors(b)), key=lambda f: f.key)
-    low, high = factors[0].low, factors[0].high
-    for factor in factors[1:]:
-        ends = [_times(x, y) for x in (low, high) for y in (factor.low, factor.high)]
-        low, high = min(ends), max(ends)
+    low, high = reduce(product, (factor.interval for factor in factors))
     if len(factors) == 2 and factors[0] == factors[1]:
         # A square is not negative.
         low = max(low, 0)
@@ -128,16 +116,7 @@ def floordiv(a: SizeExpr, b: SizeExpr) -> SizeExpr:
         return a
     if known is not None and divisor:
         return const(known // divisor)
-    low: Number = -INFINITY
-    high: Number = INFINITY
-    if b.low > 0 and INFINITY not in (abs(a.low), abs(a.high)):
-        ends = [int(x) // int(y) for x in (a.low, a.high) for y in (b.low, min(b.high, 2**63))]
-        low, high = min(ends), max(ends)
-    elif abs(a.low) != INFINITY and abs(a.high) != INFINITY:
-        # The divisor is an integer other than 0, so the quotient is no larger than the dividend, up to the rounding.
-        high = max(abs(a.low), abs(a.high)) + 1
-        low = -high
-    return node("floordiv", (a, b), (), low, high)
+    return node("floordiv", (a, b), (), *floor_quotient(a.interval, b.interval))
 
 
 def mod(a: SizeExpr, b: SizeExpr) -> SizeExpr:
@@ -147,7 +126,7 @@ def mod(a: SizeExpr, b: SizeExpr) -> SizeExpr:
         return const(known % divisor)
     if b.low > 0 and a.low >= 0 and a.high < b.low:
         return a
-    return node("mod", (a, b), (), 0 if b.low >= 0 else b.low + 1, 0 if b.high <= 0 else b.high - 1)
+    return node("mod", (a, b), (), *remainder(a.interval, b.interval))
 
 
 # ---- extremes -----------------------------------------------------------------------------------------------
@@ -191,14 +170,14 @@ def _beats(kind: str, beats: Callable[[SizeExpr, SizeExpr], bool], a: SizeExpr, 
     return low >= 0 if kind == "max" else high <= 0
 
 
-def _difference(a: SizeExpr, b: SizeExpr) -> tuple[Number, Number]:
-    """Return bounds of a - b, in which equal terms cancel."""
+def _difference(a: SizeExpr, b: SizeExpr) -> NumberInterval:
+    """Return the interval of a - b, in which equal terms cancel."""
     constant, terms = linear(a)
     less, others = linear(b)
     terms = dict(terms)
     for term, factor in others.items():
         terms[term] = terms.get(term, 0) - factor
-    return _ends(constant - less, ((t, f) for t, f in terms.items() if f))
+    return _sum_interval(constant - less, ((t, f) for t, f in terms.items() if f))
 
 
 # ---- conditions ---------------------------------------------------------------------------------------------
@@ -302,7 +281,7 @@ def select_value(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
     if a.high <= 0 and b.high <= 0 and -INFINITY < min(a.low, b.low) < 0:
         # A choice of numbers below zero is the negative of a choice of numbers above zero, for which more rules apply.
         return scale(select_value(c, scale(a, -1), scale(b, -1)), -1)
-    return node("when", (c, a, b), (), min(a.low, b.low), max(a.high, b.high))
+    return node("when", (c, a, b), (), *join(a.interval, b.interval))
 
 
 # ---- over ranges --------------------------------------------------------------------------------------------
@@ -321,8 +300,8 @@ def range_node(kind: str, variable: int, begin: SizeExpr, end: SizeExpr, body: S
     if end.high <= begin.low or body == ZERO or kind == "largest" and body.high <= 0:
         return ZERO
     count = max(end.high - begin.low, 0)
-    high = max(_times(body.high, count) if kind == "total" else body.high, 0)
-    low = min(_times(body.low, count), 0) if kind == "total" else max(0, body.low if begin.high < end.low else 0)
+    high = max(times(body.high, count) if kind == "total" else body.high, 0)
+    low = min(times(body.low, count), 0) if kind == "total" else max(0, body.low if begin.high < end.low else 0)
     return node(kind, (begin, end, body), (variable,), low, high)
 
 

@@ -20,8 +20,9 @@ from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.kernels import Kernel, Param, Task
 from ..ir.roles import LOOPS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import map_blocks, next_id, walk
 from ..passes.lower_exits import lower_exits

@@ -20,8 +20,9 @@ from ..analysis.equal_depths import leaders
 from ..errors import Diagnostic, Unsupported
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ..ir.kernels import Kernel, Param, Task
 from ..ir.roles import ARRAY_WRITES, LOOPS, STACK_READS
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import NESTED, blocks, map_blocks, next_id, used_values, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code

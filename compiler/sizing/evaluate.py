@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.intervals import INFINITY
 from ..ir.build import normal_constant
-from .expressions import INFINITY, INT64, KINDS, SAFE_PRODUCT, SizeExpr, variable_of
+from .expressions import INT64, KINDS, SAFE_PRODUCT, SizeExpr, variable_of
 from .sizes import KernelSizes
 
 CHUNK = 1 << 15

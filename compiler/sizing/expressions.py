@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..analysis.intervals import ALL, INFINITY, Interval, Number, NumberInterval, meet, type_interval
 from ..ir.types import Scalar, i32
 
-Number = int | float
-INFINITY = float("inf")
 INT64 = (-(2**63), 2**63 - 1)
 
 SAFE_PRODUCT = 2.0**63 - 2.0**13
@@ -96,6 +95,11 @@ class SizeExpr:
 
     def __repr__(self) -> str:
         return self.key
+
+    @property
+    def interval(self) -> NumberInterval:
+        """Return the interval that holds the value."""
+        return Interval(self.low, self.high)
 
     @property
     def is_condition(self) -> bool:
@@ -182,30 +186,19 @@ def const(value: Number | bool) -> SizeExpr:
 ZERO, ONE, TRUE, FALSE = const(0), const(1), const(True), const(False)
 
 
-def _bounds(dtype: Scalar) -> tuple[Number, Number]:
-    """Return the bounds that size expressions assume for an argument or element of this type."""
-    if dtype.is_real:
-        return -INFINITY, INFINITY
-    if dtype.is_bool:
-        return 0, 1
-    low, high = bounds_of(dtype)
-    return max(low, WIDE[0]), min(high, WIDE[1])
-
-
-def bounds_of(dtype: Scalar) -> tuple[int, int]:
-    """Return the least and the largest number of an integer type."""
-    bits = dtype.bits - dtype.is_signed
-    return (-(2**bits) if dtype.is_signed else 0), 2**bits - 1
+def _leaf_interval(dtype: Scalar) -> NumberInterval:
+    """Return the interval of a leaf of this type."""
+    return ALL if dtype.is_real else meet(type_interval(dtype), Interval(*WIDE))
 
 
 def argument(name: str, dtype: Scalar) -> SizeExpr:
     """Return a node for the value of a scalar argument."""
-    return node("arg", (), (name, dtype), *_bounds(dtype))
+    return node("arg", (), (name, dtype), *_leaf_interval(dtype))
 
 
 def shape(array: str, axis: int, dtype: Scalar = i32) -> SizeExpr:
     """Return a node for the extent of an array along an axis, which the kernel reads as a value of type `dtype`."""
-    return node("shape", (), (array, axis), 0, min(bounds_of(dtype)[1], WIDE[1]))
+    return node("shape", (), (array, axis), 0, min(dtype.limits[1], WIDE[1]))
 
 
 def variable(number: int, low: Number, high: Number) -> SizeExpr:
@@ -215,7 +208,7 @@ def variable(number: int, low: Number, high: Number) -> SizeExpr:
 
 def read(array: str, dtype: Scalar, indices: Iterable[SizeExpr]) -> SizeExpr:
     """Return a size expression that reads the element of an array at `indices`."""
-    return node("read", tuple(indices), (array, dtype), *_bounds(dtype))
+    return node("read", tuple(indices), (array, dtype), *_leaf_interval(dtype))
 
 
 def assume_least(expr: SizeExpr, low: Number) -> SizeExpr:

@@ -6,9 +6,10 @@ Nothing is known of the result of an operation that is not listed here, above al
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.ops import COMPARISONS, OPS
+from ..ir.ops import OPS
 from ..ir.table import Table
 from ..ir.types import Scalar
 from . import algebra as a
@@ -32,49 +33,6 @@ def _shifted_right(x: SymbolicInterval, count: SymbolicInterval) -> SymbolicInte
     return s.floordiv(x, s.constant_interval(1 << (places or 0))) if sound else UNKNOWN
 
 
-def _magnitude(x: SymbolicInterval) -> SymbolicInterval:
-    """Return the symbolic interval of an absolute value."""
-    return s.apply_operation((x,), lambda e: a.maximum(e, a.scale(e, -1)))
-
-
-WRAPPING: Table[str, SymbolicRule] = Table(
-    "sizing.wrapping",
-    OPS,
-    about="the size expression of an integer operation whose result may leave its type",
-    optional="nothing is known of the result",
-)
-"""Integer operations whose result may leave its type."""
-WRAPPING.update(
-    {
-        "add": s.add,
-        "sub": s.sub,
-        "mul": s.mul,
-        "neg": lambda x: s.sub(s.NOTHING, x),
-        "abs": _magnitude,
-        "bit_shl": _shifted_left,
-        "floordiv": s.floordiv,
-    }
-)
-
-WITHIN: Table[str, SymbolicRule] = Table(
-    "sizing.within",
-    OPS,
-    about="the size expression of an integer operation whose result cannot leave its type",
-    optional="nothing is known of the result",
-)
-"""Integer operations whose result cannot leave its type."""
-WITHIN.update(
-    {
-        "min": s.minimum,
-        "max": s.maximum,
-        "mod": s.mod,
-        "bit_shr": _shifted_right,
-        "bit_sar": _shifted_right,
-        "unique": lambda x, _: x,
-    }
-)
-
-
 def _less(x: SizeExpr, y: SizeExpr) -> SizeExpr:
     """Return the condition x < y as a size expression."""
     return a.positive(a.sub(y, x))
@@ -85,56 +43,83 @@ def _at_most(x: SizeExpr, y: SizeExpr) -> SizeExpr:
     return a.positive(a.add(a.sub(y, x), ONE))
 
 
-COMPARED: Table[str, Callable[[SizeExpr, SizeExpr], SizeExpr]] = Table(
-    "sizing.compared", COMPARISONS, about="the size expression of a comparison of integers"
-)
-"""Comparisons of integers."""
-COMPARED.update(
-    {
-        "cmp_lt": _less,
-        "cmp_le": _at_most,
-        "cmp_gt": lambda x, y: _less(y, x),
-        "cmp_ge": lambda x, y: _at_most(y, x),
-        "cmp_eq": lambda x, y: a.zero(a.sub(x, y)),
-        "cmp_ne": lambda x, y: a.negate(a.zero(a.sub(x, y))),
-    }
-)
+def _same(x: SizeExpr, y: SizeExpr) -> SizeExpr:
+    """Return the condition that two conditions both hold, or both do not."""
+    return a.select_condition(x, y, a.negate(y))
 
-REAL: Table[str, Callable[[SizeExpr, SizeExpr], SizeExpr]] = Table(
-    "sizing.real", COMPARISONS, about="the size expression of a comparison of reals"
-)
-"""Comparisons of reals. A comparison with a NaN is false, except for cmp_ne."""
-REAL.update(
-    {
-        "cmp_lt": lambda x, y: a.compare("cmp_lt", x, y),
-        "cmp_le": lambda x, y: a.compare("cmp_le", x, y),
-        "cmp_gt": lambda x, y: a.compare("cmp_lt", y, x),
-        "cmp_ge": lambda x, y: a.compare("cmp_le", y, x),
-        "cmp_eq": lambda x, y: a.compare("cmp_eq", x, y),
-        "cmp_ne": lambda x, y: a.compare("cmp_ne", x, y),
-    }
-)
 
-BOOLEAN: Table[str, Callable[..., SizeExpr]] = Table(
-    "sizing.boolean",
+def _other(x: SizeExpr, y: SizeExpr) -> SizeExpr:
+    """Return the condition that one of two conditions holds."""
+    return a.select_condition(x, a.negate(y), y)
+
+
+def _known(make: Callable[..., SizeExpr]) -> SymbolicRule:
+    """Return the rule of an operation whose result is known only if all operands are."""
+    return lambda *operands: s.apply_operation(operands, make)
+
+
+def _compared(name: str) -> SymbolicRule:
+    """Return the rule of a comparison of reals. A comparison with a NaN is false, except for cmp_ne."""
+    return _known(lambda x, y: a.compare(name, x, y))
+
+
+@dataclass(frozen=True)
+class SizeRule:
+    """Represent what is known of the result of an operation; a rule that is None knows nothing.
+
+    Attributes:
+        integer: The rule for operands that are integers.
+        wraps: True if the result of integers may leave its type.
+        real: The rule for operands that are reals.
+        boolean: The rule for operands that are booleans.
+    """
+
+    integer: SymbolicRule | None = None
+    wraps: bool = False
+    real: SymbolicRule | None = None
+    boolean: SymbolicRule | None = None
+
+
+SIZES: Table[str, SizeRule] = Table(
+    "sizing.operations",
     OPS,
-    about="the size expression of an operation on booleans",
+    about="the size expression of the result, for operands that are integers, reals or booleans",
     optional="nothing is known of the result",
 )
-"""Operations on booleans."""
-BOOLEAN.update(
+SIZES.update(
     {
-        "logical_and": a.all_of,
-        "bit_and": a.all_of,
-        "logical_or": a.any_of,
-        "bit_or": a.any_of,
-        "logic_not": a.negate,
-        "bit_not": a.negate,
-        "cmp_eq": lambda x, y: a.select_condition(x, y, a.negate(y)),
-        "cmp_ne": lambda x, y: a.select_condition(x, a.negate(y), y),
-        "bit_xor": lambda x, y: a.select_condition(x, a.negate(y), y),
+        "add": SizeRule(s.add, wraps=True),
+        "sub": SizeRule(s.sub, wraps=True),
+        "mul": SizeRule(s.mul, wraps=True),
+        "neg": SizeRule(lambda x: s.sub(s.NOTHING, x), wraps=True),
+        "abs": SizeRule(_known(lambda e: a.maximum(e, a.scale(e, -1))), wraps=True),
+        "bit_shl": SizeRule(_shifted_left, wraps=True),
+        "floordiv": SizeRule(s.floordiv, wraps=True),
+        "min": SizeRule(s.minimum),
+        "max": SizeRule(s.maximum),
+        "mod": SizeRule(s.mod),
+        "bit_shr": SizeRule(_shifted_right),
+        "bit_sar": SizeRule(_shifted_right),
+        "unique": SizeRule(lambda x, _: x),
+        "select": SizeRule(s.select_interval, real=s.select_interval, boolean=s.select_interval),
+        "cmp_lt": SizeRule(_known(_less), real=_compared("cmp_lt")),
+        "cmp_le": SizeRule(_known(_at_most), real=_compared("cmp_le")),
+        "cmp_gt": SizeRule(_known(lambda x, y: _less(y, x)), real=_known(lambda x, y: a.compare("cmp_lt", y, x))),
+        "cmp_ge": SizeRule(_known(lambda x, y: _at_most(y, x)), real=_known(lambda x, y: a.compare("cmp_le", y, x))),
+        "cmp_eq": SizeRule(_known(lambda x, y: a.zero(a.sub(x, y))), real=_compared("cmp_eq"), boolean=_known(_same)),
+        "cmp_ne": SizeRule(
+            _known(lambda x, y: a.negate(a.zero(a.sub(x, y)))), real=_compared("cmp_ne"), boolean=_known(_other)
+        ),
+        "logical_and": SizeRule(boolean=_known(a.all_of)),
+        "bit_and": SizeRule(boolean=_known(a.all_of)),
+        "logical_or": SizeRule(boolean=_known(a.any_of)),
+        "bit_or": SizeRule(boolean=_known(a.any_of)),
+        "logic_not": SizeRule(boolean=_known(a.negate)),
+        "bit_not": SizeRule(boolean=_known(a.negate)),
+        "bit_xor": SizeRule(boolean=_known(_other)),
     }
 )
+"""What is known of the result of each operation."""
 
 
 def operation(stmt: n.Op, args: tuple[SymbolicInterval, ...], around: PointContext | None) -> SymbolicInterval:
@@ -145,17 +130,12 @@ def operation(stmt: n.Op, args: tuple[SymbolicInterval, ...], around: PointConte
         args: The spans of its operands.
         around: The loops and conditions around it.
     """
-    if stmt.op == "select":
-        return s.select_interval(*args)
-    dtype = stmt.args[0].type
-    if dtype.is_bool or dtype.is_real:
-        rules = BOOLEAN if dtype.is_bool else REAL
-        return s.apply_operation(args, rules[stmt.op]) if stmt.op in rules else UNKNOWN
-    if stmt.op in COMPARED:
-        return s.apply_operation(args, COMPARED[stmt.op])
-    if stmt.op in WRAPPING:
-        return s.checked_interval(WRAPPING[stmt.op](*args), stmt.result.type, around)
-    return WITHIN[stmt.op](*args) if stmt.op in WITHIN else UNKNOWN
+    # The first operand of a `select` is a condition, so the last operand tells the type.
+    dtype, row = stmt.args[-1].type, SIZES.get(stmt.op, SizeRule())
+    rule = row.real if dtype.is_real else row.boolean if dtype.is_bool else row.integer
+    if rule is None:
+        return UNKNOWN
+    return s.checked_interval(rule(*args), stmt.result.type, around) if row.wraps and dtype.is_int else rule(*args)
 
 
 def cast(x: SymbolicInterval, source: Scalar, target: Scalar, around: PointContext | None) -> SymbolicInterval:

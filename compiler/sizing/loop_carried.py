@@ -18,7 +18,7 @@ from ..ir.types import Scalar
 from . import algebra as a
 from . import ranges
 from . import symbolic_intervals as s
-from .expressions import ONE, SAFE, ZERO, SizeExpr, bounds_of, variable
+from .expressions import ONE, SAFE, ZERO, SizeExpr, variable
 from .symbolic_intervals import UNKNOWN, Checks, SymbolicInterval
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _steps(
 
 def _bounds(dtype: Scalar) -> tuple[int, int]:
     """Return the bounds of a local's value, which are checked where the value is computed."""
-    return SAFE if not dtype.is_int or dtype.bits == 64 else bounds_of(dtype)
+    return SAFE if not dtype.is_int or dtype.bits == 64 else dtype.limits
 
 
 def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..ir import nodes as n
-from ..ir.nodes import STATEMENTS, Block, Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
+from ..ir.nodes import STATEMENTS
 from ..ir.roles import ARRAY_WRITES
+from ..ir.statement import Block, Stmt, Value
 from ..ir.table import Table
 from ..ir.types import Scalar
 from ..ir.walk import RESULTS, walk, walk_kernel

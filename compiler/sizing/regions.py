@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..analysis.intervals import Interval, Number, is_empty, meet
+from ..analysis.launch_ranges import LaunchRanges
 from ..ir import nodes as n
-from ..ir.nodes import Kernel, Value
+from ..ir.kernels import Kernel
 from ..ir.roles import ARRAY_WRITES
+from ..ir.statement import Value
 from ..ir.walk import walk_task
-from .intervals import Intervals, Number, is_empty
 
 Box = tuple[slice, ...]
 """A box of elements, with one slice for each axis; () is the single element of an array without axes."""
@@ -93,28 +95,26 @@ class AccessRegions:
         self, accesses: list[ArrayAccess], scalars: Mapping[str, Number], shapes: Mapping[str, tuple[int, ...]]
     ) -> dict[str, list[Box]]:
         """Return the boxes that these accesses may touch, evaluated for the given arguments and shapes."""
-        intervals = [Intervals(task, scalars, shapes) for task in self.kernel.tasks]
+        ranges = [LaunchRanges(task, scalars, shapes) for task in self.kernel.tasks]
         found: dict[str, list[Box]] = {}
         for access in accesses:
             if access.array not in shapes:
                 continue
-            box = _box(intervals[access.task], access.indices, shapes[access.array])
+            box = _box(ranges[access.task], access.indices, shapes[access.array])
             boxes = found.setdefault(access.array, [])
             if box is not None and box not in boxes:
                 boxes.append(box)
         return found
 
 
-def _box(intervals: Intervals, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Box | None:
+def _box(ranges: LaunchRanges, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Box | None:
     """Return the box of the elements that one access may touch inside of its array; None if it is empty."""
     box = []
     for index, extent in zip(indices, shape):
-        low, high = intervals.of(index)
-        if is_empty((low, high)):
+        inside = meet(ranges.of(index), Interval(0, extent - 1))
+        if is_empty(inside):
             return None
-        first, last = int(max(low, 0)), int(min(high, extent - 1))
-        if first > last:
-            return None
+        first, last = int(inside.low), int(inside.high)
         box.append(slice(first, last + 1))
     return tuple(box)
 

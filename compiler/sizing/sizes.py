@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..analysis.equal_depths import leaders
-from ..ir.nodes import For, Kernel, Set, StackAlloca, While
+from ..ir.kernels import Kernel
+from ..ir.nodes import For, Set, StackAlloca, While
 from ..ir.walk import walk, walk_kernel
 from . import algebra as a
 from . import ranges

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..analysis.intervals import INFINITY, Number
 from ..ir.types import SCALARS, Scalar
-from .expressions import INFINITY, KINDS, Number, SizeExpr, node
+from .expressions import KINDS, SizeExpr, node
 from .sizes import KernelSizes
 
 NodeRows = list[list[Any]]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ..analysis.intervals import extreme_operands
 from ..ir.types import Scalar
 from . import algebra as a
-from .expressions import INT64, ONE, SAFE, WIDE, ZERO, SizeExpr, bounds_of, const
+from .expressions import INT64, ONE, SAFE, WIDE, ZERO, SizeExpr, const
 
 
 @dataclass(frozen=True)
@@ -92,26 +93,22 @@ NOTHING = exact_interval(ZERO)
 
 
 def apply_operation(
-    spans: tuple[SymbolicInterval, ...], make: Callable[..., SizeExpr], *rest: bool
+    spans: tuple[SymbolicInterval, ...], make: Callable[..., SizeExpr], *grows: bool
 ) -> SymbolicInterval:
     """Return the interval of an operation's result, given the intervals of its operands.
 
     Args:
         spans: The spans of the operands.
         make: Makes the expression of the result from expressions of the operands.
-        rest: For each operand, True if the result grows with it and False if it falls. Without these, the result is
-            known
-        only if all operands are.
+        grows: For each operand, True if the result grows with it and False if it falls. Without these, the result is
+            known only if all operands are.
     """
     checks = NONE.union(*[s.checks for s in spans])
     values = [s.exact for s in spans]
     if None not in values:
         return exact_interval(make(*values), checks)
-    # The result is least where operands that it grows with are least and the others are greatest.
-    lows = [s.low if up else s.high for s, up in zip(spans, rest)]
-    highs = [s.high if up else s.low for s, up in zip(spans, rest)]
-    low = None if None in lows or not rest else make(*lows)
-    return SymbolicInterval(low, None if None in highs or not rest else make(*highs), checks)
+    low, high = (make(*ends) if ends and None not in ends else None for ends in extreme_operands(spans, grows))
+    return SymbolicInterval(low, high, checks)
 
 
 def add(x: SymbolicInterval, y: SymbolicInterval) -> SymbolicInterval:
@@ -230,7 +227,7 @@ def _fit(
 
     There is no check if the value always fits.
     """
-    low, high = bounds_of(dtype)
+    low, high = dtype.limits
     if dtype.bits == 64:
         high = INT64[1]
     if low <= value.low and value.high <= high:

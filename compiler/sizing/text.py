@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..ir.kernels import Kernel
 from ..ir.lexer import DIGITS, NAME, Lexer, language
-from ..ir.nodes import Kernel
 from . import algebra as a
 from .expressions import KINDS, OVER, SizeExpr, argument, const, node, read, shape, variable, variable_of
 from .expressions import TRUE as YES

@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ..analysis.intervals import Number, point, product
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Kernel, Param, Stmt, Task, Value
+from ..ir.kernels import Kernel, Param, Task
+from ..ir.statement import Stmt, Value
 from ..ir.types import ArrayType, Scalar, f64, i64, u1
 from .counting_kernel import OUTPUTS
 from .expressions import INT64, KINDS, OVER, SAFE_PRODUCT, SizeExpr, variable, variable_of, walk
@@ -269,28 +271,23 @@ def _read(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 def _sum(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit the value of a sum node: constant plus terms, each multiplied by its integer factor."""
     constant, *factors = [int(d) for d in x.data]  # type: ignore[call-overload]
-    low, high = constant, constant
+    low: Number = constant
+    high: Number = constant
     made = m.b.const(constant, i64)
     for k, (arg, factor) in enumerate(zip(x.args, factors)):
-        ends = sorted((_times(arg.low, factor), _times(arg.high, factor)))
+        ends = product(arg.interval, point(factor))
         part = m.value(arg) if factor == 1 else m.mul(m.value(arg), m.b.const(factor, i64), *ends)
-        low, high = low + ends[0], high + ends[1]
+        low, high = low + ends.low, high + ends.high
         made = part if k == 0 and constant == 0 else m.add(made, part, low, high)
     return made
 
 
-def _times(a: float, b: int) -> float:
-    """Return a product of bounds, in which 0 times infinity is 0."""
-    return 0 if a == 0 or b == 0 else a * b
-
-
 def _product(m: _SizeExprEmitter, x: SizeExpr) -> Value:
     """Emit the value of a product node, multiplying factor by factor."""
-    made, low, high = m.value(x.args[0]), x.args[0].low, x.args[0].high
+    made, within = m.value(x.args[0]), x.args[0].interval
     for arg in x.args[1:]:
-        ends = [_times(p, q) for p in (low, high) for q in (arg.low, arg.high)]  # type: ignore[arg-type]
-        low, high = min(ends), max(ends)
-        made = m.mul(made, m.value(arg), low, high)
+        within = product(within, arg.interval)
+        made = m.mul(made, m.value(arg), *within)
     return made
 
 

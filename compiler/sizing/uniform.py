@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from ..ir import nodes as n
 from ..ir.build import Builder
-from ..ir.nodes import Block, Kernel, Stmt, Task, Value
+from ..ir.kernels import Kernel, Task
 from ..ir.roles import ARRAY_WRITES
+from ..ir.statement import Block, Stmt, Value
 from ..ir.types import i64
 from ..ir.walk import next_id, operands, rename_operands, replace_fields, results, walk
 

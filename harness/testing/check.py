@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.printer import print_kernel
 from ...compiler.ir.walk import renumber
 from .launch import CapturedLike

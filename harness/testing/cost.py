@@ -13,8 +13,10 @@ from itertools import combinations_with_replacement
 
 from ...backends.base import Draws, Scalars
 from ...compiler.analysis.affine import Affine, IndexForms, is_own
-from ...compiler.ir.nodes import Atomic, Kernel, Task, Value
+from ...compiler.ir.kernels import Kernel, Task
+from ...compiler.ir.nodes import Atomic
 from ...compiler.ir.roles import ACCESSES
+from ...compiler.ir.statement import Value
 from ...compiler.ir.walk import used_values, walk_task
 from ...reference.launch import WIDTH, run
 from ...reference.order import Order

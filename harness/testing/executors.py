@@ -22,7 +22,7 @@ from ...backends.launching.launcher import Launcher
 from ...backends.limits import check
 from ...compiler.driver import Lowering, prepare_forward, prepare_reverse, run_passes
 from ...compiler.errors import NotDifferentiable, Unsupported
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ...compiler.passes.split_tasks import split_tasks
 from ...reference.backend import ReferenceBackend
 from ...reference.order import Order

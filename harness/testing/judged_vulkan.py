@@ -16,7 +16,7 @@ from typing import Any
 from ...backends.base import Executable, Options
 from ...backends.vulkan.backend import VulkanBackend
 from ...compiler.errors import InternalError, StackgradError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 
 VALIDATOR = "spirv-val"
 TARGET = ("--target-env", "vulkan1.2", "--scalar-block-layout")

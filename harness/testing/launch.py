@@ -12,7 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from ...backends.base import Draws, Scalars
-from ...compiler.ir.nodes import Kernel, StackAlloca
+from ...compiler.ir.kernels import Kernel
+from ...compiler.ir.nodes import StackAlloca
 from ...compiler.ir.roles import ARRAY_USES
 from ...compiler.ir.types import ArrayType
 from ...compiler.ir.walk import walk_kernel

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ...backends.base import Options
 from ...backends.cpu.backend import CpuBackend, CpuExecutable
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 
 LANES = 8
 """Number of lanes of a block. It is small, so that small arrays fill some blocks and leave others in part."""

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from ...backends.base import Draws, Scalars
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from .executors import lower_plainly
 from .launch import array_parameters, is_plain
 from .outcome import Arrays

@@ -19,7 +19,7 @@ import numpy as np
 from ...backends.launching.adstack_usage import SlabUse
 from ...compiler.errors import StackgradError
 from ...compiler.errors import Unsupported as UnsupportedError
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.types import adjoint_type, from_dtype
 from ...compiler.passes.widen import widen
 from .compare import Comparison, Standard, Verdict, worst

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.base import Scalars
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 from ...compiler.ir.types import Scalar
 from ...compiler.ir.walk import results, walk_kernel
 from .outcome import Arrays

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...backends.base import Arrays, Backend, Concurrency, Draws, Executable, Options, Probe, Remote, Scalars, Sizes
-from ...compiler.ir.nodes import Kernel
+from ...compiler.ir.kernels import Kernel
 
 
 @dataclass(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from stackgrad.compiler.ir.build import Builder
-from stackgrad.compiler.ir.nodes import Value
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.compiler.ir.types import f64, i32, i64, u1
 
 LANES, STEPS = 4, 6

@@ -11,7 +11,8 @@ import random
 import numpy as np
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.build import Builder
-from stackgrad.compiler.ir.nodes import Kernel, Param, Task, Value
+from stackgrad.compiler.ir.kernels import Kernel, Param, Task
+from stackgrad.compiler.ir.statement import Stmt, Value
 from stackgrad.compiler.ir.types import ArrayType, f64, i32
 
 LANES = 5
@@ -188,7 +189,7 @@ class _Generator:
     def exit(self) -> None:
         """A guarded exit of a random depth; sometimes an unguarded one."""
         if not self.frames or self.r.random() < 0.1:
-            stmt: n.Stmt = n.Return()
+            stmt: Stmt = n.Return()
         else:
             depth = self.r.randint(1, len(self.frames))
             loops = self.frames[-depth] == "loop"

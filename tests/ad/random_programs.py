@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel, Param, Task, Value
+from stackgrad.compiler.ir.kernels import Kernel, Param, Task
+from stackgrad.compiler.ir.statement import Stmt, Value
 from stackgrad.compiler.ir.types import ArrayType, f64, i32, u1
 
 _spec = importlib.util.spec_from_file_location("random_expressions", Path(__file__).with_name("random_expressions.py"))
@@ -185,7 +186,7 @@ class _Program(base.Expressions):
 
     def exit(self) -> None:
         if not self.frames or self.chance(0.1):
-            stmt: n.Stmt = n.Return()
+            stmt: Stmt = n.Return()
         else:
             depth = self.r.randint(1, len(self.frames))
             loops = self.frames[-depth] == "loop"

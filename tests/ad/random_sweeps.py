@@ -9,7 +9,8 @@ import random
 import numpy as np
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.build import Builder
-from stackgrad.compiler.ir.nodes import Kernel, Param, Task, Value
+from stackgrad.compiler.ir.kernels import Kernel, Param, Task
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.compiler.ir.types import ArrayType, f64, i32, u1
 
 SHAPES = {"a": (7,), "b": (4, 4), "y": (3,)}

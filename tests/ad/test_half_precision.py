@@ -14,7 +14,7 @@ import stackgrad as sg
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import adjoint_type, f16, f32, f64, i32
 from stackgrad.harness.testing import executors

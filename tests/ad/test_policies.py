@@ -20,7 +20,7 @@ from stackgrad.backends.base import Draws
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.errors import NotDifferentiable
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.executors import LaunchExecutor, lower_plainly
 from stackgrad.harness.testing.launch import used_arrays, with_gradient

@@ -10,7 +10,8 @@ import pytest
 import stackgrad as sg
 from stackgrad.compiler.ad.policies import set_default
 from stackgrad.compiler.driver import prepare_reverse
-from stackgrad.compiler.ir.nodes import For, Kernel, Op, StackAlloca, StackPush
+from stackgrad.compiler.ir.kernels import Kernel
+from stackgrad.compiler.ir.nodes import For, Op, StackAlloca, StackPush
 from stackgrad.compiler.ir.walk import walk, walk_kernel
 
 _spec = importlib.util.spec_from_file_location("hostile_support", Path(__file__).with_name("hostile_support.py"))

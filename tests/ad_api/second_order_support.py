@@ -11,7 +11,7 @@ from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_reverse, prepare_second, prepare_tangent
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.compiler.passes.split_tasks import split_tasks
 from stackgrad.harness.testing.oracles import jax_oracle

@@ -17,6 +17,7 @@ from stackgrad.compiler.ad.tangent import tangent
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse, prepare_second, prepare_tangent
 from stackgrad.compiler.errors import NotDifferentiable, StackgradError
 from stackgrad.compiler.ir import nodes as n
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.compiler.ir.walk import walk_kernel
@@ -37,7 +38,7 @@ Arrays = dict[str, np.ndarray]
 SEEDS = range(4, 24)
 
 
-def random_case(seed: int) -> tuple[n.Kernel, Arrays, dict[str, Any]] | None:
+def random_case(seed: int) -> tuple[Kernel, Arrays, dict[str, Any]] | None:
     """A random smooth program in double precision, off its kinks; None if it has none, or no gradient under a tape."""
     try:
         kernel, arrays, scalars = load(sample(seed, "smooth"))
@@ -116,11 +117,11 @@ BODIES = {
 X, V, COUNTS = np.array([0.3, 0.9, -0.5, 1.2]), np.array([1.0, 2.0, 3.0, -1.0]), np.array([3, 0, 2, 4], np.int32)
 
 
-def kernel_of(body: str) -> n.Kernel:
+def kernel_of(body: str) -> Kernel:
     return parse_kernel(HEAD + body + "\n}\n}")
 
 
-def reverse_over_forward(kernel: n.Kernel, arrays: Arrays, v: Arrays, w: Arrays, arch: str) -> Arrays:
+def reverse_over_forward(kernel: Kernel, arrays: Arrays, v: Arrays, w: Arrays, arch: str) -> Arrays:
     """The gradient of the tangent kernel: <w, tangent of the final content> by the initial content is H v."""
     moved = tangent(split_tasks(kernel), v)
     params = tuple(
@@ -153,7 +154,7 @@ def test_the_other_order_agrees(name: str, arch: str) -> None:
     assert np.abs(want["x"]).max() > 1e-2
 
 
-def lowered(body: str) -> tuple[n.Kernel, n.Kernel]:
+def lowered(body: str) -> tuple[Kernel, Kernel]:
     gradient = prepare_reverse(kernel_of(body), taped=True)
     return gradient.kernel, prepare_second(gradient.kernel, ["x", "y", "x.grad", "y.grad"], (), gradient.before).kernel
 

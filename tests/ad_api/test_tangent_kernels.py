@@ -12,6 +12,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse, prepare_tangent
 from stackgrad.compiler.errors import NotDifferentiable, StackgradError
 from stackgrad.compiler.ir import nodes as n
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.compiler.ir.verify import verify
@@ -27,11 +28,11 @@ DRAWS = Draws(3, 7)
 PRECISE = Options(precise=True, effort=0)
 
 
-def carriers(kernel: n.Kernel) -> list[str]:
+def carriers(kernel: Kernel) -> list[str]:
     return [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
 
 
-def tangents(kernel: n.Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays, arch: str) -> Arrays:
+def tangents(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays, arch: str) -> Arrays:
     """Final content and final tangents of a launch."""
     memory = {k: a.copy() for k, a in arrays.items()} | {f"{k}.dual": a.copy() for k, a in v.items()}
     lowered = prepare_tangent(kernel, v, check=True)
@@ -39,7 +40,7 @@ def tangents(kernel: n.Kernel, arrays: Arrays, scalars: dict[str, Any], v: Array
     return memory
 
 
-def gradient(kernel: n.Kernel, arrays: Arrays, scalars: dict[str, Any], w: Arrays, arch: str) -> Arrays:
+def gradient(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], w: Arrays, arch: str) -> Arrays:
     """J^T w at the content after a launch."""
     memory, backend = {k: a.copy() for k, a in arrays.items()}, registry.get(arch)
     lowered = prepare_reverse(kernel)
@@ -49,7 +50,7 @@ def gradient(kernel: n.Kernel, arrays: Arrays, scalars: dict[str, Any], w: Array
     return {k: memory[f"{k}.grad"] for k in w}
 
 
-def random_case(seed: int) -> tuple[n.Kernel, Arrays, dict[str, Any]] | None:
+def random_case(seed: int) -> tuple[Kernel, Arrays, dict[str, Any]] | None:
     """A random smooth program in double precision, or None if it has none or no gradient."""
     try:
         kernel, arrays, scalars = load(sample(seed, "smooth"))
@@ -60,7 +61,7 @@ def random_case(seed: int) -> tuple[n.Kernel, Arrays, dict[str, Any]] | None:
     return (kernel, wide, scalars) if carriers(kernel) else None
 
 
-def directions(kernel: n.Kernel, arrays: Arrays, seed: int) -> Arrays:
+def directions(kernel: Kernel, arrays: Arrays, seed: int) -> Arrays:
     rng = np.random.default_rng(seed)
     return {k: rng.standard_normal(arrays[k].shape) for k in carriers(kernel)}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 

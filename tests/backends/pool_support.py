@@ -11,7 +11,7 @@ from stackgrad.backends.codegen.layout import BlockLayout
 from stackgrad.backends.cpu.pool import ThreadPool, platform_here
 from stackgrad.backends.host.jit import NativeCode
 from stackgrad.backends.llvm.module import Generated
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 
 FUNCTION = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64

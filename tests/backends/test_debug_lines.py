@@ -17,7 +17,7 @@ from stackgrad.backends.host import jit
 from stackgrad.backends.llvm.masked import generate_masked
 from stackgrad.backends.llvm.module import generate
 from stackgrad.compiler.errors import Span
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.runtime.session import RUNTIME
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.backends.base import Draws
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.harness.testing.executors import LaunchExecutor, plain_interpreter, present_backends, reference_executor
 
 N = 24

@@ -12,7 +12,8 @@ from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.llvm.branching.control import BRANCHING
 from stackgrad.backends.llvm.branching.statements import LOWER
-from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
+from stackgrad.compiler.ir.kernels import Kernel
+from stackgrad.compiler.ir.nodes import STATEMENTS
 from stackgrad.compiler.ir.ops import ATOMIC_OPS, atomic_fits
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar

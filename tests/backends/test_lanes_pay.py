@@ -14,7 +14,7 @@ from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
 from stackgrad.backends.llvm import task_threads
 from stackgrad.backends.llvm.masked import eligible, lanes_by_task
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 ROWS = """kernel rows(a: f32[2] grad, y: f32[1] grad) {

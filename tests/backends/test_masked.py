@@ -22,7 +22,8 @@ from stackgrad.backends.llvm.masked.masks import MASKED_CONTROL
 from stackgrad.backends.llvm.masked.statements import MASKED
 from stackgrad.compiler.analysis.uniformity import RULES, Uniformity
 from stackgrad.compiler.errors import AdstackOverflow
-from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel
+from stackgrad.compiler.ir.kernels import Kernel
+from stackgrad.compiler.ir.nodes import STATEMENTS
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.launch import run as interpret
 

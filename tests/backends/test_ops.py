@@ -13,8 +13,10 @@ from stackgrad.backends.codegen.libcall import LIBRARY
 from stackgrad.backends.codegen.ops import LLVM
 from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend
-from stackgrad.compiler.ir.nodes import Cast, Const, Kernel, Load, Op, Param, Shape, Store, Task, Value
+from stackgrad.compiler.ir.kernels import Kernel, Param, Task
+from stackgrad.compiler.ir.nodes import Cast, Const, Load, Op, Shape, Store
 from stackgrad.compiler.ir.ops import OPS, result_type
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.compiler.ir.types import INTEGERS, REALS, SCALARS, ArrayType, Scalar, f16, i8, i32, u1, u8
 from stackgrad.reference import scalar as reference
 

@@ -13,7 +13,8 @@ from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.cuda.toolkit import libdevice_path, ptxas_path
 from stackgrad.backends.cuda.warp import ROUNDS
 from stackgrad.compiler.errors import Unsupported
-from stackgrad.compiler.ir.nodes import Kernel, Op
+from stackgrad.compiler.ir.kernels import Kernel
+from stackgrad.compiler.ir.nodes import Op
 from stackgrad.compiler.ir.ops import ATOMIC_OPS, OPS, atomic_fits, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, u1

@@ -14,7 +14,7 @@ from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.ptx import ptx
 from stackgrad.backends.llvm.module import generate as on_cpu
 from stackgrad.compiler.driver import prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.launch.kernels import trace_function
 
 FAST = Options(precise=False)

@@ -15,9 +15,11 @@ from kir_test_support.directives import read_cases
 from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import NotDifferentiable, Span, Unsupported
 from stackgrad.compiler.ir.codec import CodecError, decode, encode, first_equal_spans, identity_of, set_identity
-from stackgrad.compiler.ir.nodes import Const, Kernel, StackAlloca, Store, Task, Value
+from stackgrad.compiler.ir.kernels import Kernel, Task
+from stackgrad.compiler.ir.nodes import Const, StackAlloca, Store
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.compiler.ir.types import f64
 from stackgrad.compiler.ir.walk import walk_kernel
 
@@ -150,10 +152,10 @@ def document(name: str, *items: object) -> bytes:
         "builtins:eval",
         "stackgrad.runtime.session:Settings",
         "stackgrad.compiler.driver:prepare_forward",
-        "stackgrad.compiler.ir.nodes:Value",
+        "stackgrad.compiler.ir.statement:Value",
         "stackgrad.compiler.nothing:Kernel",
         "stackgrad.compiler.ir.nodes:Nothing",
-        "stackgrad.compiler.ir.nodes:Kernel.span",
+        "stackgrad.compiler.ir.kernels:Kernel.span",
         "stackgrad.compiler.frontend.trace:ast",
         "",
     ],

@@ -22,7 +22,7 @@ NAME = "square"
 ROWS = {
     # The unwritten row, and the row of x*x in its place.
     f'VJP.unwritten("{NAME}"),) * 1': 'lambda b, g, a, r: b.op("mul", g, b.op("add", a[0], a[0])),)',
-    f'INTERVALS.unwritten("{NAME}")': "lambda a: (0.0, max(a[0] * a[0], a[1] * a[1]))",
+    f'INTERVALS.unwritten("{NAME}")': "lambda t, a: product(absolute(a), absolute(a))",
     f'ScalarMeaning(NUMPY.unwritten("{NAME}"))': "ScalarMeaning(_in_f32(np.square))",
     f'LLVM.unwritten("{NAME}")': "lambda e, t, x: e.b.fmul(x, x)",
     f'BOUNDS.unwritten("{NAME}"), "rounded"': (

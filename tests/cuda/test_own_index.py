@@ -11,7 +11,7 @@ from on_emulator import runtime
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.own_index import own_arrays
 from stackgrad.backends.cuda.ptx import ir_text
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 

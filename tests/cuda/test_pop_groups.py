@@ -14,7 +14,7 @@ from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import prepare_forward
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.emulated_cuda.backend import emulated_cuda
 

@@ -15,7 +15,7 @@ from stackgrad.backends.codegen.reductions import element_sums
 from stackgrad.backends.cuda.code import generate
 from stackgrad.backends.cuda.driver_table import MOST
 from stackgrad.backends.cuda.ptx import ptx
-from stackgrad.compiler.ir.nodes import Task
+from stackgrad.compiler.ir.kernels import Task
 from stackgrad.compiler.ir.parser import parse_kernel
 
 

@@ -14,7 +14,7 @@ from sine_sweeps import FEW, STRANGE, both, damped, sweep
 from stackgrad.backends.base import Options
 from stackgrad.backends.cuda.code import generate
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.launch.kernels import trace_function
 
 FAST = Options(precise=False)

@@ -15,7 +15,7 @@ from stackgrad.backends.device.heap import DeviceHeap
 from stackgrad.backends.device.policy import WARP, DeviceLimits, TaskDemand, TaskGeometry, dispatch
 from stackgrad.backends.host.block import ArgumentBlock
 from stackgrad.compiler.errors import DeviceError
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 H100 = DeviceLimits(50 << 20, 80 << 30)

@@ -26,10 +26,12 @@ from stackgrad.backends.spirv.ops import SPIRV  # noqa: E402
 from stackgrad.backends.spirv.shaders import generate  # noqa: E402
 from stackgrad.backends.spirv.statements import LOWER as SPIRV_LOWER  # noqa: E402
 from stackgrad.backends.vulkan.backend import CAPABILITIES  # noqa: E402
-from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel, Stmt, Task  # noqa: E402
+from stackgrad.compiler.ir.kernels import Kernel, Task  # noqa: E402
+from stackgrad.compiler.ir.nodes import STATEMENTS  # noqa: E402
 from stackgrad.compiler.ir.nodes import Op as OpStatement  # noqa: E402
 from stackgrad.compiler.ir.ops import OPS, OpInfo  # noqa: E402
 from stackgrad.compiler.ir.parser import parse_kernel  # noqa: E402
+from stackgrad.compiler.ir.statement import Stmt  # noqa: E402
 from stackgrad.compiler.ir.types import SCALARS, Scalar, u1  # noqa: E402
 from stackgrad.compiler.ir.walk import map_blocks, results, walk_kernel  # noqa: E402
 from stackgrad.reference.launch import run  # noqa: E402

@@ -18,8 +18,10 @@ from stackgrad.backends.base import Options  # noqa: E402
 from stackgrad.backends.spirv.shaders import generate  # noqa: E402
 from stackgrad.compiler.errors import Unsupported  # noqa: E402
 from stackgrad.compiler.ir import nodes as n  # noqa: E402
-from stackgrad.compiler.ir.nodes import STATEMENTS, Kernel, Stmt  # noqa: E402
+from stackgrad.compiler.ir.kernels import Kernel  # noqa: E402
+from stackgrad.compiler.ir.nodes import STATEMENTS  # noqa: E402
 from stackgrad.compiler.ir.ops import OPS  # noqa: E402
+from stackgrad.compiler.ir.statement import Stmt  # noqa: E402
 
 
 def test_the_page_is_current() -> None:

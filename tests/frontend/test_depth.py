@@ -16,7 +16,7 @@ from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import LocatedError, Unsupported
 from stackgrad.compiler.frontend.trace import trace
 from stackgrad.compiler.ir.depth import EXPRESSIONS, LOWERED_NESTING, NESTING, depth_of, stack_room, with_stack_room
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.reference.launch import run
 

@@ -10,8 +10,10 @@ from stackgrad.compiler.errors import ParseError, StackgradError, Unsupported, V
 from stackgrad.compiler.ir import parser
 from stackgrad.compiler.ir.codec import CodecError, decode, encode
 from stackgrad.compiler.ir.depth import NESTING, stack_room
-from stackgrad.compiler.ir.nodes import Block, Const, If, Kernel, Shape, Stmt, Task, Value
+from stackgrad.compiler.ir.kernels import Kernel, Task
+from stackgrad.compiler.ir.nodes import Const, If, Shape
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.statement import Block, Stmt, Value
 from stackgrad.compiler.ir.types import f64, i32, u1
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.harness.tools.fuzz import text_case

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.driver import prepare_forward
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.executors import LaunchExecutor
 from stackgrad.harness.testing.outcome import Arrays

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from launches import SINES, of, over, pointwise
 from stackgrad.backends.base import Draws
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.harness.testing.cost import DUAL_WORK, JAX_STATEMENTS, JAX_WORK, LaunchCost, may_serialize, measure_cost
 
 

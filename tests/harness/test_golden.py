@@ -16,7 +16,7 @@ import project_tree as tree
 import pytest
 from stackgrad.compiler import driver
 from stackgrad.compiler.ad.rules import VJP
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.tools.golden import adapter, code
 from stackgrad.harness.tools.golden.__main__ import main

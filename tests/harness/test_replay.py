@@ -13,8 +13,8 @@ from stackgrad.backends.base import Draws
 from stackgrad.compiler.ad.rules import VJP
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.ir.build import Builder
-from stackgrad.compiler.ir.nodes import Value
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.harness.testing.compare import Comparison
 from stackgrad.harness.testing.outcome import Arrays
 from stackgrad.harness.testing.replay import ExecutorPanel, ReplayCase, replay

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from stackgrad.compiler.ir import effects
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import STATEMENTS, Stmt, Value
+from stackgrad.compiler.ir.nodes import STATEMENTS
+from stackgrad.compiler.ir.statement import Stmt, Value
 from stackgrad.compiler.ir.types import f32, i32, u1
 
 X, Y, C = Value(0, f32), Value(1, i32), Value(2, u1)

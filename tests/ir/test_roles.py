@@ -7,12 +7,13 @@ from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir import roles
 from stackgrad.compiler.ir.effects import EFFECTS
 from stackgrad.compiler.ir.nodes import STATEMENTS
+from stackgrad.compiler.ir.statement import Stmt
 
 READS, WRITES = "reads", "writes"
 ROLES = {name: classes for name, classes in vars(roles).items() if name.isupper()}
 
 
-def using(which: str, space: str, declares: bool | None = None) -> set[type[n.Stmt]]:
+def using(which: str, space: str, declares: bool | None = None) -> set[type[Stmt]]:
     """Classes that read or write a space; with `declares`: only those that create a place, or only the others."""
     return {
         cls

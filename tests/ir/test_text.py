@@ -6,9 +6,10 @@ import re
 
 import pytest
 from ir_test_support.random_kernels import random_kernel
-from stackgrad.compiler.ir.nodes import Kernel, Value
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel, parse_kernels
 from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.compiler.ir.types import f32, f64
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.ir.walk import renumber, results, walk_kernel

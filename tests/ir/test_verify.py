@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from stackgrad.compiler.errors import Span, VerifyError
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel, Param, Stmt, Task, Temp, Value
+from stackgrad.compiler.ir.kernels import Kernel, Param, Task, Temp
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.stages import STAGES
+from stackgrad.compiler.ir.statement import Stmt, Value
 from stackgrad.compiler.ir.types import ArrayType, Scalar, f32, i32, u1
 from stackgrad.compiler.ir.verify import verify
 from table_rows import each_row

@@ -14,8 +14,9 @@ import numpy as np
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.build import Builder
-from stackgrad.compiler.ir.nodes import Block, Kernel, Param, Task, Temp, Value
+from stackgrad.compiler.ir.kernels import Kernel, Param, Task, Temp
 from stackgrad.compiler.ir.ops import OPS, result_type
+from stackgrad.compiler.ir.statement import Block, Value
 from stackgrad.compiler.ir.types import ArrayType, Scalar, f32, i32, u1
 from stackgrad.compiler.ir.walk import results
 from stackgrad.reference.launch import run

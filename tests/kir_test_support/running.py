@@ -23,7 +23,8 @@ from stackgrad.backends import registry
 from stackgrad.backends.base import Draws, Options, Probe
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel, Op, StackAlloca
+from stackgrad.compiler.ir.kernels import Kernel
+from stackgrad.compiler.ir.nodes import Op, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType, Scalar
 from stackgrad.compiler.ir.walk import renumber, walk_kernel

@@ -22,7 +22,7 @@ from stackgrad.backends.codegen.types import F32, F64, I64, PTR, VOID, const
 from stackgrad.backends.host.jit import host_cpu, host_target, machine
 from stackgrad.backends.llvm.compiler_lock import LOCK
 from stackgrad.backends.llvm.optimize import optimize, parse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 
 WIDE = ("nounwind", '"prefer-vector-width"="512"', '"min-legal-vector-width"="512"')
 ARITY = {"atan2": 2, "pow": 2, "fmod": 2}

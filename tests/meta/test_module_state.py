@@ -37,8 +37,6 @@ STATE = {
 
 FILLED_AT_IMPORT = {
     "compiler/frontend/matrices.py:METHODS",
-    "compiler/ir/nodes.py:ROLES",
-    "compiler/ir/nodes.py:STATEMENTS",
     "compiler/ir/table.py:TABLES",
     "harness/tools/bench/device_works.py:DEVICE_WORKS",
     "harness/tools/bench/works.py:FRESH",

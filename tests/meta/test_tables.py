@@ -16,8 +16,9 @@ from typing import Any
 import project_tree as tree
 import pytest
 from stackgrad.compiler.ir import form
-from stackgrad.compiler.ir.nodes import STATEMENTS, Stmt
+from stackgrad.compiler.ir.nodes import STATEMENTS
 from stackgrad.compiler.ir.ops import OPS, result_type
+from stackgrad.compiler.ir.statement import Stmt
 from stackgrad.compiler.ir.table import TABLES, Table
 from stackgrad.harness.tools.recipes.steps import UNWRITTEN
 

@@ -17,7 +17,7 @@ from stackgrad.backends.metal.arguments import BLOCK_INDEX
 from stackgrad.backends.metal.program import MetalProgram, program
 from stackgrad.cli.ir import find_kernels
 from stackgrad.compiler.errors import DeviceError, InternalError, StackgradError, Unsupported
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
 

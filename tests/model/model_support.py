@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from stackgrad.compiler.errors import StackgradError
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.types import f32, f64, i32, u1
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.split_tasks import split_tasks

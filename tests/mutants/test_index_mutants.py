@@ -7,7 +7,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.compiler.analysis.index_checks import index_checks
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.harness.testing.executors import PRECISE, backend_by_name
 from stackgrad.harness.testing.guard_pages import GuardedArrays

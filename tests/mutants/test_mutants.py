@@ -18,7 +18,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.ad import rule_reads, rules
 from stackgrad.compiler.ad.reverse import TaskReverser
 from stackgrad.compiler.driver import prepare_tangent
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.harness.testing import executors
 from stackgrad.harness.testing.executors import LaunchExecutor
 from stackgrad.harness.testing.launch import used_arrays, with_gradient

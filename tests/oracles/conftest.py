@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType
 from stackgrad.harness.testing.oracles import dual, jax_oracle

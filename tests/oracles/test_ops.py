@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.ops import OPS, OpInfo, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar, f64

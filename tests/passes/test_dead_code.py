@@ -7,9 +7,10 @@ import time
 import pytest
 from ir_test_support.goldens import check, check_meaning, check_unchanged, serial
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel, Param, Value
+from stackgrad.compiler.ir.kernels import Kernel, Param, Task
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.compiler.ir.types import ArrayType, f32, i32
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.dead_code import remove_dead_code
@@ -248,7 +249,7 @@ def test_equal_statements_are_told_apart_by_position() -> None:
     node = n.Set("v", Value(1, f32))
     store = n.Store("a", (Value(0, i32),), Value(20, f32))
     block = (n.Local("v", f32), node, node, n.If(Value(2, i32), (node,)), node, n.Get(Value(20, f32), "v"), store)
-    made = remove_dead_code(Kernel("k", (Param("a", ArrayType(f32, 1)),), (n.Task(block),)))
+    made = remove_dead_code(Kernel("k", (Param("a", ArrayType(f32, 1)),), (Task(block),)))
     assert [type(s).__name__ for s in made.tasks[0].body] == ["Local", "Set", "Get", "Store"]
 
 

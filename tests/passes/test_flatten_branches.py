@@ -9,7 +9,7 @@ import pytest
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import Unsupported
 from stackgrad.compiler.ir.depth import depth_of
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.flatten_branches import flatten_branches

@@ -7,9 +7,9 @@ import math
 import pytest
 from ir_test_support.goldens import check, check_meaning, check_unchanged, serial
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Value
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.statement import Value
 from stackgrad.compiler.ir.types import SCALARS, Scalar
 from stackgrad.compiler.ir.verify import verify
 from stackgrad.compiler.passes.fold_constants import fold_constants

@@ -6,9 +6,11 @@ import pytest
 from stackgrad.compiler.analysis.affine import Affine
 from stackgrad.compiler.analysis.index_checks import index_checks
 from stackgrad.compiler.analysis.inequalities import FactSet
+from stackgrad.compiler.analysis.intervals import type_interval
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.types import i32
 from stackgrad.compiler.ir.walk import walk_task
 
 LOOP = """kernel k(x: f64[1], y: f64[1], a: f64[2], idx: i32[1], m: i32) {{
@@ -64,6 +66,8 @@ PROVED = {
         for %7: i32 in %3 .. %6 descending { %8: i32 = sub %7, %3 %9: f64 = load x[%8] }""",
     "a loop with a step below zero": """%6: i32 = const -1
         for %7: i32 in %2 .. %6 step -1 { %8: f64 = load x[%7] }""",
+    "the upper four bits of sixteen": "%6: u16 = cast %5 %7: u16 = const 12 %8: u16 = bit_shr %6, %7 %9: i32 = cast %8 "
+    '%10: i32 = const 16 %11: i32 = within %9, %10, ""',
     "a position below a condition": """%6: u1 = cmp_ge %2, %1 %7: u1 = cmp_lt %2, %5 %8: u1 = logical_and %6, %7
         if %8 { %9: i32 = within %2, %5, "" }""",
     "a position in a loop": 'for %6: i32 in %1 .. %5 { %7: i32 = within %6, %5, "" }',
@@ -202,7 +206,7 @@ def test_launches_decide_by_extents_and_arguments() -> None:
 
 
 def test_a_proof_combines_facts() -> None:
-    facts = FactSet(lambda s: (-(2**31), 2**31 - 1), lambda s: ())
+    facts = FactSet(lambda s: type_interval(i32), lambda s: ())
     i, j, size = (("arg", name) for name in ("i", "j", "n"))
     facts.learn(Affine(-1, ((i, -1), (j, 1))))
     mark = facts.mark()

@@ -12,7 +12,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.analysis.equal_depths import leaders, lockstep
 from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.errors import AdstackOverflow
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 HEAD = "adstack_alloca {0}: f64 adstack_alloca {1}: f64{2} %1: f64 = const 1.5 %2: f64 = const 2.5 %3: i32 = arg n"

@@ -7,16 +7,17 @@ import random
 
 import numpy as np
 import pytest
-from stackgrad.compiler.analysis.interval_rules import ALL, EXACT, INTERVALS, cast_interval, of_type, rounded_interval
+from stackgrad.compiler.analysis.interval_rules import EXACT, INTERVALS, cast_interval, rounded_interval
+from stackgrad.compiler.analysis.intervals import Interval, Number, NumberInterval, type_interval
 from stackgrad.compiler.analysis.real_ranges import RealRanges, real_ranges
-from stackgrad.compiler.ir.nodes import Value
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
-from stackgrad.compiler.ir.types import Scalar, f16, f32, f64, i8, i32, i64, u1, u8, u32
+from stackgrad.compiler.ir.statement import Value
+from stackgrad.compiler.ir.types import Scalar, f16, f32, f64, i8, i32, i64, u1, u8, u32, u64
 from stackgrad.reference.scalar import NUMPY, cast
 from table_rows import each_row
 
-TYPES = (f16, f32, f64, i8, u8, i32, u32, i64, u1)
+TYPES = (f16, f32, f64, i8, u8, i32, u32, i64, u64, u1)
 
 
 def draw(rng: random.Random, t: Scalar) -> float | int | bool:
@@ -33,16 +34,16 @@ def draw(rng: random.Random, t: Scalar) -> float | int | bool:
         return t.dtype.type(some).item()
 
 
-def inside(value: float, interval: tuple[float, float]) -> bool:
-    return math.isnan(value) or interval[0] <= value <= interval[1]
+def inside(value: Number, interval: NumberInterval) -> bool:
+    return math.isnan(value) or interval.low <= value <= interval.high
 
 
-def around(rng: random.Random, values: list[float], t: Scalar) -> tuple[float, float]:
+def around(rng: random.Random, values: list[Number], t: Scalar) -> NumberInterval:
     """An interval of a type that holds the values."""
-    numbers = [float(v) for v in values if not math.isnan(v)]
+    numbers = [v for v in values if not math.isnan(v)]
     if not numbers or rng.random() < 0.1:
-        return of_type(t)
-    return min(numbers), max(numbers)
+        return type_interval(t)
+    return Interval(min(numbers), max(numbers))
 
 
 @each_row("name", list(OPS))
@@ -58,13 +59,13 @@ def test_rules_hold_what_operations_give(name: str) -> None:
         for _ in range(60):
             points = [[draw(rng, t) for t in types] for _ in range(3)]
             intervals = [around(rng, [p[k] for p in points], t) for k, t in enumerate(types)]
-            found = INTERVALS[name](*intervals)
+            found = INTERVALS[name](types[-1], *intervals)
             if name not in EXACT or not made.is_real:
                 found = rounded_interval(found, made)
             for point in points:
                 if name in ("floordiv", "mod") and types[0].is_int and point[1] == 0:
                     continue
-                value = float(NUMPY[name](*(np.asarray(v, t.dtype) for v, t in zip(point, types))))
+                value = NUMPY[name](*(np.asarray(v, t.dtype) for v, t in zip(point, types))).item()
                 assert inside(value, found), (name, types, intervals, point, value, found)
 
 
@@ -76,7 +77,7 @@ def test_casts(source: Scalar, target: Scalar) -> None:
         points = [draw(rng, source) for _ in range(2)]
         found = cast_interval(around(rng, points, source), source, target)
         for point in points:
-            value = float(cast(np.asarray(point, source.dtype), source, target))
+            value = cast(np.asarray(point, source.dtype), source, target).item()
             assert inside(value, found), (points, found)
 
 
@@ -220,4 +221,11 @@ def test_integers_that_wrap_are_unknown() -> None:
     assert ranges(body.format(1)).always[Value(17, i32)] == (-(2.0**31), 2.0**31 - 1)
     found = ranges("%15: i64 = const 5 %16: i64 = add %15, %15 %20: f32 = cast %16")
     assert found.reach(Value(20, f32)) == pytest.approx(10, rel=1e-5)
-    assert rounded_interval((0.0, 2.0**60), i64) == ALL
+    assert rounded_interval(Interval(0, 2**60), i64) == (0, 2**60)
+    assert rounded_interval(Interval(0, 2**63), i64) == (-(2**63), 2**63 - 1)
+
+
+def test_negative_numbers_have_no_place_in_unsigned_types() -> None:
+    """A negative number that becomes a u64 is a large number, so it must not stay small in the interval."""
+    body = "%15: i8 = const -3 %16: u64 = cast %15 %20: f32 = cast %16"
+    assert reach(body, 20) >= 2.0**64 - 2.0**41

@@ -10,6 +10,7 @@ import pytest
 from ir_test_support.goldens import check, check_meaning, check_unchanged, serial
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.build import normal_constant
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import SCALARS, Scalar, f16, f32, f64, i8, i32, i64, u1, u8, u32, u64
@@ -158,7 +159,7 @@ def test_equation_is_applied(law: Equation) -> None:
         assert operations(remove_dead_code(after)) <= operations(kernel)
 
 
-def operations(kernel: n.Kernel) -> int:
+def operations(kernel: Kernel) -> int:
     return sum(isinstance(s, n.Op) for s in kernel.tasks[0].body)
 
 
@@ -279,7 +280,7 @@ def test_division_by_powers_of_two_is_exact(dtype: Scalar) -> None:
 # ---- casts of casts -----------------------------------------------------------------------------------------
 
 
-def chain(a: Scalar, b: Scalar, c: Scalar) -> n.Kernel:
+def chain(a: Scalar, b: Scalar, c: Scalar) -> Kernel:
     """Casts from a over b to c, simplified."""
     body = f"%0: {a} = load x[] %1: {b} = cast %0 %2: {c} = cast %1 store y[], %2"
     return remove_dead_code(simplify(parse_kernel(f"kernel k(x: {a}[0], y: {c}[0]) {{ serial {{ {body} }} }}")))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from stackgrad.backends.base import Draws, Scalars
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.types import f64
 from stackgrad.harness.testing.executors import lower_plainly
 from stackgrad.harness.testing.launch import array_parameters, is_forward, with_gradient

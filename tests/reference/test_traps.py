@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from stackgrad.compiler import errors
 from stackgrad.compiler.errors import Span, StackgradError
-from stackgrad.compiler.ir.nodes import Kernel, Load
+from stackgrad.compiler.ir.kernels import Kernel
+from stackgrad.compiler.ir.nodes import Load
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.launch import run
 from stackgrad.reference.traps import TRAPS, EmptyStack, OutOfFuel

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import stackgrad as sg
 from relation_kernels import KERNELS, content, fields
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.harness.testing.executors import CHECKED, PRECISE, backend_by_name
 from stackgrad.harness.testing.launch import GRAD, array_parameters, with_gradient
 from stackgrad.harness.tools.fuzz.lowerings import Lowerings

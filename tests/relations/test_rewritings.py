@@ -9,7 +9,7 @@ import pytest
 import stackgrad as sg
 from relation_support import chain_of, reference, traced
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import i64
 from stackgrad.compiler.ir.verify import verify

@@ -11,7 +11,7 @@ from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.launching.task_ids import TASK_IDS
 from stackgrad.compiler.errors import AdstackOverflow
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.backend import ReferenceBackend
 

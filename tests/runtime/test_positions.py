@@ -13,7 +13,7 @@ from stackgrad.backends.base import Draws, Options
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
 from stackgrad.compiler.ir import nodes as n
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
 from stackgrad.harness.testing.executors import backend_by_name, present_backends

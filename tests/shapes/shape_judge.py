@@ -19,7 +19,7 @@ from shape_table import Refused, Shape
 from stackgrad.capture import capture
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.driver import Lowering
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.passes.promote_elements import RECORD
 from stackgrad.harness.testing.compare import FAILURES
 from stackgrad.harness.testing.executors import (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 PARAMS = (

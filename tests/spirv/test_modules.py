@@ -14,7 +14,7 @@ from stackgrad.backends.spirv.emit import ShaderFeatures
 from stackgrad.backends.spirv.shaders import Shaders, generate
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import StackgradError, Unsupported
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 
 Validate = Callable[[Shaders], str]

@@ -14,7 +14,7 @@ import stackgrad as sg
 from recorded_support import GRAD, bounded, near
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.capture import Capture, CapturedLaunch, capture
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.harness.testing.bounds import BoundedResult
 
 

@@ -20,7 +20,7 @@ from stackgrad.backends.spirv.quirks import Quirks
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.driver import prepare_forward
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.reference.launch import run as interpret
 

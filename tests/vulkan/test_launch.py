@@ -13,7 +13,7 @@ from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.driver import prepare_reverse
 from stackgrad.compiler.errors import AdstackOverflow, DeviceError, KernelTypeError, OutOfBounds
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.bounds import run_bounded
 from stackgrad.reference.launch import run as interpret

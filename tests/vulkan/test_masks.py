@@ -22,7 +22,7 @@ from stackgrad.backends.vulkan.physical_devices import MASKABLE
 from stackgrad.capture import capture
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import DeviceError, Unsupported
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.printer import print_kernel
 from stackgrad.harness.testing.bounds import run_bounded

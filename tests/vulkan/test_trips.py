@@ -22,7 +22,7 @@ from stackgrad.backends.spirv.pop_groups import PopGroups
 from stackgrad.backends.spirv.shaders import generate
 from stackgrad.backends.vulkan.backend import VulkanBackend
 from stackgrad.compiler.driver import prepare_forward, prepare_reverse
-from stackgrad.compiler.ir.nodes import Kernel
+from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.launch.kernels import trace_function
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Block, Stmt, Value
 from ....compiler.ir.roles import CONTROL
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.walk import used_values, walk
 from ...codegen import ir

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import STATEMENTS, Stmt
+from ....compiler.ir.nodes import STATEMENTS
 from ....compiler.ir.roles import CONTROL
+from ....compiler.ir.statement import Stmt
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import u1, u8
 from ...codegen import casts, ir, random

@@ -89,8 +89,8 @@ def _neutral(op: str, t: Scalar) -> float | int:
     if op in ("min", "max"):
         if t.is_real:
             return float("inf") if op == "min" else -float("inf")
-        lowest = -(1 << (t.bits - 1)) if t.is_signed else 0
-        return lowest + (1 << t.bits) - 1 if op == "min" else lowest
+        low, high = t.limits
+        return high if op == "min" else low
     if op == "add":
         return -0.0 if t.is_real else 0
     return {"mul": 1, "bit_and": -1, "bit_or": 0, "bit_xor": 0}[op]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ....compiler.analysis.affine import extents
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Kernel, Task
+from ....compiler.ir.kernels import Kernel, Task
 from ....compiler.ir.walk import walk
 from ....compiler.passes.lower_exits import lower_exits
 from ...codegen import ir

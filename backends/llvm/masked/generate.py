@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.depth import with_stack_room
-from ....compiler.ir.nodes import Block, Kernel
+from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.roles import LOOPS
+from ....compiler.ir.statement import Block
 from ....compiler.ir.walk import blocks, walk
 from ...base import Options
 from ...codegen.emit import MASKED_SITES, ModuleState

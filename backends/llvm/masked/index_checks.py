@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ....compiler.analysis.index_checks import Checked, indices_of
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Value
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import Scalar, i64
 from ...codegen import ir
 from ...codegen.index_checks import compare_where_needed, extent_before, is_outside, limit_of

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ....compiler.analysis.affine import IndexForms
 from ....compiler.analysis.uniformity import Uniformity
-from ....compiler.ir.nodes import Task, Value
+from ....compiler.ir.kernels import Task
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import Scalar
 from ...codegen import ir
 from ...codegen.emit import ModuleState

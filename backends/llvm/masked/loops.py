@@ -9,6 +9,7 @@ of the others: the pops of a reverse sweep line up with the pushes.
 from __future__ import annotations
 
 from ....compiler.ir import nodes as n
+from ....compiler.ir.statement import Value
 from ...codegen import ir
 from ...codegen.types import I32, I64, const, value_type
 from ..branching.control import trip_count
@@ -152,7 +153,7 @@ def _divergent_for(e: LaneEmitter, stmt: n.For) -> None:
     loop.close()
 
 
-def _resized(e: LaneEmitter, value: n.Value, word: ir.IntType) -> ir.LLVMValue:
+def _resized(e: LaneEmitter, value: Value, word: ir.IntType) -> ir.LLVMValue:
     """Return an integer operand, a vector or a scalar, converted to the width of the loop counter."""
     found = e.operand(value)
     if value.type.bits == word.width:

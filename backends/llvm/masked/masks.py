@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Block, Stmt
 from ....compiler.ir.roles import SCALAR_USES, STRUCTURED, VALUES
+from ....compiler.ir.statement import Block, Stmt
 from ....compiler.ir.table import Table
 from ...codegen import ir
 from ...codegen.libcall import LIBRARY

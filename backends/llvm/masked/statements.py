@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import STATEMENTS, Stmt
+from ....compiler.ir.nodes import STATEMENTS
 from ....compiler.ir.roles import EXITS
+from ....compiler.ir.statement import Stmt
 from ....compiler.ir.table import Table
 from ...codegen import casts, ir, random
 from ...codegen.ops import apply

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....backends.base import Arrays, Draws, Scalars, Sizes
 from ....compiler.ir.depth import with_stack_room
-from ....compiler.ir.nodes import Kernel, Task
+from ....compiler.ir.kernels import Kernel, Task
 from ....reference.frame import LaneFrame, number
 from ....reference.launch import FUEL, most_lanes
 from ....reference.memory import FlatArray, bind_arrays, bind_scalars

@@ -20,8 +20,10 @@ from enum import IntFlag
 
 import numpy as np
 
-from ....compiler.ir.nodes import Atomic, Kernel, Load, Stmt, Store, Task, Value
+from ....compiler.ir.kernels import Kernel, Task
+from ....compiler.ir.nodes import Atomic, Load, Store
 from ....compiler.ir.roles import ACCESSES
+from ....compiler.ir.statement import Stmt, Value
 from ....compiler.ir.walk import walk
 from ....reference.frame import LaneVector
 from ..launch import GRAD

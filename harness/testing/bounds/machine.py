@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import STATEMENTS, Block, Kernel, Stmt, Value
+from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.nodes import STATEMENTS
 from ....compiler.ir.printer import print_statement
 from ....compiler.ir.roles import LOOPS
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar
 from ....compiler.ir.walk import walk_kernel

@@ -23,7 +23,7 @@ from ....backends.metal.program import MetalProgram, program
 from ....backends.metal.translate import CURE, PROGRAM, TranslatorMissing
 from ....backends.metal.translate import translator_path as translator
 from ....backends.spirv.shaders import LOCAL_SIZE
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from . import library
 
 NAME = "metal-emulated"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ....compiler.errors import Unsupported
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.roles import ACCESSES, STACKS
 from ....compiler.ir.types import ArrayType, Scalar
 from ....compiler.ir.walk import walk_kernel

@@ -19,7 +19,9 @@ from ....backends.base import Draws
 from ....compiler.errors import DivisionByZero, KernelAssertionError, OutOfBounds, StackgradError
 from ....compiler.ir import nodes as n
 from ....compiler.ir.depth import with_stack_room
+from ....compiler.ir.kernels import Kernel, Task
 from ....compiler.ir.ops import OPS
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import ArrayType, Scalar
 from .common import HOLES, carriers, require_supported, uniform
@@ -88,18 +90,18 @@ class Iteration:
         drawn: the number of draws so far.
     """
 
-    kernel: n.Kernel
+    kernel: Kernel
     memory: dict[str, DualArray]
     scalars: Mapping[str, Any]
     key: tuple[int, int]
     task: int = 0
     number: int = 0
-    values: dict[n.Value, Dual] = field(default_factory=dict)
+    values: dict[Value, Dual] = field(default_factory=dict)
     locals: dict[str, Dual] = field(default_factory=dict)
     arrays: dict[str, DualArray] = field(default_factory=dict)
     drawn: int = 0
 
-    def block(self, body: n.Block) -> BlockExit | None:
+    def block(self, body: Block) -> BlockExit | None:
         """Execute the statements of a block; return the early exit that ended it, or None if it ran to its end."""
         for stmt in body:
             leave = EXECUTE[type(stmt).__name__](self, stmt)
@@ -107,7 +109,7 @@ class Iteration:
                 return leave
         return None
 
-    def place(self, stmt: Any, memory: DualArray, indices: Sequence[n.Value]) -> tuple[int, ...]:
+    def place(self, stmt: Any, memory: DualArray, indices: Sequence[Value]) -> tuple[int, ...]:
         """Return the indices of an access as numbers. Raise OutOfBounds if one is outside of the array.
 
         Raises:
@@ -119,7 +121,7 @@ class Iteration:
             raise self.trap(OutOfBounds, stmt, f"index {list(at)} is outside {name} of shape {memory.value.shape}")
         return at
 
-    def trap(self, kind: type[StackgradError], stmt: n.Stmt, reason: str) -> StackgradError:
+    def trap(self, kind: type[StackgradError], stmt: Stmt, reason: str) -> StackgradError:
         """Return an exception of this class whose message has the source location of a statement."""
         span = self.kernel.span(stmt.loc)
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.kernel.name}: {reason}")
@@ -127,7 +129,7 @@ class Iteration:
 
 @with_stack_room
 def jvp(
-    kernel: n.Kernel,
+    kernel: Kernel,
     arrays: Mapping[str, np.ndarray],
     scalars: Mapping[str, Any],
     tangents: Mapping[str, np.ndarray],
@@ -155,7 +157,7 @@ def jvp(
 
 
 def _memory(
-    kernel: n.Kernel, arrays: Mapping[str, np.ndarray], tangents: Mapping[str, np.ndarray]
+    kernel: Kernel, arrays: Mapping[str, np.ndarray], tangents: Mapping[str, np.ndarray]
 ) -> dict[str, DualArray]:
     carrying = carriers(kernel, tangents)
     memory = {t.name: _blank((), t.dtype, t.name in carrying) for t in kernel.temps}
@@ -171,7 +173,7 @@ def _memory(
     return memory
 
 
-def _task(run: Iteration, task: n.Task) -> bool:
+def _task(run: Iteration, task: Task) -> bool:
     """Run all iterations of a task on dual numbers. Return True if a `return` in it ends the kernel."""
     if not task.is_parallel:
         return run.block(task.body) is not None

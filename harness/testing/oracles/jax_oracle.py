@@ -22,7 +22,7 @@ import numpy as np
 
 from ....backends.base import Draws
 from ....compiler.ir.depth import with_stack_room
-from ....compiler.ir.nodes import Kernel, Task
+from ....compiler.ir.kernels import Kernel, Task
 from ....compiler.ir.types import ArrayType
 from ....compiler.ir.walk import used_values, walk_kernel
 from .common import carriers, require_supported

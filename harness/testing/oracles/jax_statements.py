@@ -15,8 +15,10 @@ import numpy as np
 
 from ....compiler.errors import DivisionByZero, KernelAssertionError, OutOfBounds, StackgradError
 from ....compiler.ir import nodes as n
+from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.ops import OPS
 from ....compiler.ir.roles import CONTROL
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar
 from .common import HOLES, uniform
@@ -28,12 +30,12 @@ from .jax_ops import JAX, convert, reinterpret, storage
 class LockstepLaunch:
     """Represent one launch on the JAX oracle: the kernel, memory, scalars and random key that all tasks share."""
 
-    kernel: n.Kernel
+    kernel: Kernel
     cells: dict[str, Cells]
     scalars: Mapping[str, Any]
     key: tuple[int, int]
     widen: bool
-    used: frozenset[n.Value]
+    used: frozenset[Value]
     ended: bool = False
 
 
@@ -62,7 +64,7 @@ class LockstepLanes:
     launch: LockstepLaunch
     task: int
     points: np.ndarray
-    values: dict[n.Value, LaneValue] = field(default_factory=dict)
+    values: dict[Value, LaneValue] = field(default_factory=dict)
     locals: dict[str, LaneValue] = field(default_factory=dict)
     arrays: dict[str, list[LaneValue]] = field(default_factory=dict)
 
@@ -79,7 +81,7 @@ class LockstepLanes:
         """Return a constant of type `dtype` that has the same value in all lanes."""
         return LaneValue(np.full(self.size, value, storage(dtype, self.launch.widen)))
 
-    def block(self, body: n.Block, mask: np.ndarray) -> None:
+    def block(self, body: Block, mask: np.ndarray) -> None:
         """Run the statements of a block for the lanes of the mask; lanes that exit early skip the statements after."""
         for stmt in body:
             if not mask.any():
@@ -93,7 +95,7 @@ class LockstepLanes:
         row = JAX[name]
         traced = row.traced is not None and any(a.trace is not None for a in args)
         if traced and not row.linear:
-            args = [_guard(a, interval, mask) for a, interval in zip(args, OPS[name].safe)]
+            args = [_guard(a, *interval, mask) for a, interval in zip(args, OPS[name].safe)]
         value = row.concrete(*(a.value for a in args)).astype(storage(dtype, self.launch.widen))
         return LaneValue(value, row.traced(*(a.lifted() for a in args)) if traced and row.traced else None)
 
@@ -104,7 +106,7 @@ class LockstepLanes:
         """
         return new if (mask | ~self.alive).all() else blend(mask, new, old)
 
-    def address(self, stmt: Any, shape: Sequence[int], indices: Sequence[n.Value], mask: np.ndarray) -> np.ndarray:
+    def address(self, stmt: Any, shape: Sequence[int], indices: Sequence[Value], mask: np.ndarray) -> np.ndarray:
         """Return the row-major number of the element that each lane accesses, with 0 for idle lanes.
 
         Raises:
@@ -115,8 +117,7 @@ class LockstepLanes:
             index = self.values[value].value.astype(np.int64)
             inside &= (index >= 0) & (index < axis)
             flat = flat * axis + index
-        wrong = np.flatnonzero(mask & ~inside)
-        if wrong.size:
+        if (wrong := np.flatnonzero(mask & ~inside)).size:
             at = ", ".join(str(self.values[v].value[wrong[0]]) for v in indices)
             name = getattr(stmt, "array", None) or stmt.var
             raise self.trap(OutOfBounds, stmt, f"index [{at}] is outside {name} of shape {tuple(shape)}")
@@ -133,15 +134,14 @@ class LockstepLanes:
             cells.claim(access, index, mask, once)
         return cells, index
 
-    def trap(self, kind: type[StackgradError], stmt: n.Stmt, reason: str) -> StackgradError:
+    def trap(self, kind: type[StackgradError], stmt: Stmt, reason: str) -> StackgradError:
         """Return an exception of this class whose message has the source location of a statement."""
         span = self.launch.kernel.span(stmt.loc)
         return kind(f"{span.render()}: {reason}" if span else f"kernel {self.launch.kernel.name}: {reason}")
 
 
-def _guard(arg: LaneValue, interval: tuple[float, float], mask: np.ndarray) -> LaneValue:
+def _guard(arg: LaneValue, low: float, high: float, mask: np.ndarray) -> LaneValue:
     """Replace values of idle lanes that lie outside of a safe interval, because 0 * inf would give a NaN adjoint."""
-    low, high = interval
     harmful = ~mask & ~((arg.value >= low) & (arg.value <= high))
     return blend(harmful, LaneValue(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
 

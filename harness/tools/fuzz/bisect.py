@@ -18,8 +18,9 @@ from ....backends.launching.launcher import Launcher
 from ....compiler.driver import Lowering, prepare_forward, prepare_reverse
 from ....compiler.errors import StackgradError
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Kernel, Stmt, Value
+from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.printer import print_statement
+from ....compiler.ir.statement import Stmt, Value
 from ....compiler.ir.walk import operands, walk_kernel
 from ....compiler.passes.widen import widen
 from ...testing.executors import PRECISE

@@ -19,7 +19,7 @@ from ....backends.base import Backend, Draws, Options, Scalars, Sizes
 from ....backends.launching.launcher import Launcher
 from ....compiler.driver import Lowering
 from ....compiler.errors import NotDifferentiable, Unsupported
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ....reference.backend import ReferenceBackend
 from ....reference.launch import run
 from ....reference.traps import TRAPS, OutOfFuel

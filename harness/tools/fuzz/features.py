@@ -6,7 +6,9 @@ from ....backends.base import Sizes
 from ....backends.launching.launcher import Launcher
 from ....compiler.ad.activity import reached_from
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Atomic, Block, Kernel, Load, Stmt, Value
+from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.nodes import Atomic, Load
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import Scalar, adjoint_type, f16
 from ....compiler.ir.walk import results, walk_kernel
 from ...testing.launch import GRAD

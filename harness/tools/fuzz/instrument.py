@@ -18,7 +18,8 @@ import numpy as np
 from ....backends.base import Draws, Scalars, Sizes
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Block, Kernel, Param, Stmt, Task, Value
+from ....compiler.ir.kernels import Kernel, Param, Task
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import ArrayType, f64, i32, i64
 from ....compiler.ir.walk import map_blocks, next_id, rename, results
 from ....reference.launch import run

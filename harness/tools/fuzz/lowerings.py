@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from ....compiler.ad.grad_kernel import reverse_taped
 from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
 from ....compiler.ir.cached import cached_property
-from ....compiler.ir.nodes import Atomic, Kernel, LocalArray
+from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.nodes import Atomic, LocalArray
 from ....compiler.ir.types import f64
 from ....compiler.ir.walk import results, walk_kernel
 from ....compiler.passes.widen import widen

@@ -14,7 +14,7 @@ from ....backends.base import Backend, Draws, Options
 from ....backends.launching.launcher import Launcher
 from ....compiler.driver import Lowering
 from ....compiler.errors import Unsupported as UnsupportedError
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ....compiler.sizing.counting_kernel import count_stacks
 from ...testing.outcome import Arrays, Outcome, TrapOutcome, UnsupportedOutcome, attempt
 from ..strategies import sample_adstacks

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....backends.base import Draws, Scalars, Sizes
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ...testing.bounds import BoundedResult, overall, run_bounded
 from ...testing.bounds import judge as judge_arrays
 from ...testing.compare import Comparison, Verdict

@@ -23,7 +23,8 @@ from ....compiler.driver import Lowering, prepare_forward, prepare_reverse
 from ....compiler.errors import InternalError, StackgradError, VerifyError
 from ....compiler.ir.codec import decode, encode
 from ....compiler.ir.depth import with_stack_room
-from ....compiler.ir.nodes import Kernel, LocalArray, StackAlloca
+from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.nodes import LocalArray, StackAlloca
 from ....compiler.ir.parser import parse_kernels
 from ....compiler.ir.printer import print_kernel
 from ....compiler.ir.types import ArrayType

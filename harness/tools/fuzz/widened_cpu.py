@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ....backends.base import Arrays, Backend, Concurrency, Draws, Executable, Options, Probe, Scalars, Sizes
 from ....backends.codegen import sharing
 from ....backends.llvm import task_threads
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ..mutants import patched
 from .plan import MASKED, FuzzPlan
 

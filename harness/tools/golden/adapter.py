@@ -41,7 +41,7 @@ from ....compiler.ad.policies import LOWERINGS, POLICIES
 from ....compiler.driver import Lowering as Lowered
 from ....compiler.driver import prepare_forward, prepare_reverse, prepare_second, prepare_tangent
 from ....compiler.errors import InternalError, StackgradError
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.parser import parse_kernel
 from ....compiler.ir.printer import print_kernel
 from ....compiler.ir.verify import verify

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel, Param
 from ....compiler.ir.types import ArrayType, i32
 
 # Imported to fill the tables.
@@ -24,9 +23,9 @@ def render_ir(program: m.Program, in_memory: bool = False) -> Kernel:
     t = Lowerer(program, in_memory)
     t.run(program.kernel.body)
     t.flush()
-    params = [n.Param(name, p.dtype) for p in program.arguments if p.dtype for name in p.entries]
-    params += [n.Param(f"{v.name}.{part}", i32) for f in program.fields for v in f.views for part in ("offset", "size")]
-    params += [n.Param(f.name, ArrayType(f.dtype, len(f.storage), f.grad)) for f in program.fields]
+    params = [Param(name, p.dtype) for p in program.arguments if p.dtype for name in p.entries]
+    params += [Param(f"{v.name}.{part}", i32) for f in program.fields for v in f.views for part in ("offset", "size")]
+    params += [Param(f.name, ArrayType(f.dtype, len(f.storage), f.grad)) for f in program.fields]
     if program.kernel.result is not None:
-        params.append(n.Param(m.RESULT, ArrayType(program.kernel.result, 0, False)))
+        params.append(Param(m.RESULT, ArrayType(program.kernel.result, 0, False)))
     return Kernel(program.kernel.name, tuple(params), tuple(t.tasks))

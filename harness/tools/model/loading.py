@@ -15,7 +15,7 @@ from ....compiler.frontend.aggregates import MatrixType, NdarrayType, StructType
 from ....compiler.frontend.functions import EXPORTS
 from ....compiler.frontend.trace import Traced, trace
 from ....compiler.frontend.type_inference import FrontendOptions
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.types import SCALARS
 from . import nodes as m
 from .guard import BUILTINS, checked_tree

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Value
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import promote
 from . import nodes as m
 from .lower_expressions import binary

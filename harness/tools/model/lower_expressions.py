@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ....compiler.ir.nodes import Value
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import Scalar, i32, promote, u1
 from . import nodes as m
 from .lower_places import ArrayElementSlot, element, extent_of, lower_place, read, update

@@ -10,7 +10,7 @@ from functools import reduce
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Value
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import Scalar
 from . import nodes as m
 from .lowering import EXPRESSIONS, FunctionScope, LocalSlot, Lowerer, ModelOperand, common_type

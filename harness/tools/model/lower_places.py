@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ....compiler.ir.nodes import Value
+from ....compiler.ir.statement import Value
 from ....compiler.ir.texts import EXTENT, INDEX
 from ....compiler.ir.types import i32
 from . import nodes as m

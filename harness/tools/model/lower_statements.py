@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Task, Value
+from ....compiler.ir.kernels import Task
+from ....compiler.ir.statement import Block, Value
 from ....compiler.ir.types import i32, i64
 from ....compiler.ir.walk import walk as walk_ir
 from . import nodes as m
@@ -246,7 +247,7 @@ def _named(s: m.For, indices: Sequence[Value]) -> dict[str, ModelOperand]:
     return dict(zip(s.indices, indices, strict=True))
 
 
-def _task_body(t: Lowerer, s: m.For, indices: Mapping[str, ModelOperand]) -> n.Block:
+def _task_body(t: Lowerer, s: m.For, indices: Mapping[str, ModelOperand]) -> Block:
     t.flush()
     with t.block() as body:
         for name, index in indices.items():

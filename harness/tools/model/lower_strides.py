@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ....compiler.ir.nodes import Value
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import i64
 from . import nodes as m
 from .lowering import Lowerer, index_type

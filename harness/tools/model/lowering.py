@@ -15,7 +15,8 @@ from typing import Any
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Task, Value
+from ....compiler.ir.kernels import Task
+from ....compiler.ir.statement import Stmt, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar, i32, i64, promote, u1, u64
 from . import nodes as m
@@ -176,7 +177,7 @@ class Lowerer:
         return LocalSlot(self.builder.local(self.unique(name), value.type, first), value.type)
 
     @contextmanager
-    def block(self, frames: int = 0) -> Iterator[list[n.Stmt]]:
+    def block(self, frames: int = 0) -> Iterator[list[Stmt]]:
         """Open a block of statements with a scope of its own for names, and yield the list of its statements.
 
         Args:
@@ -294,6 +295,5 @@ def _converted(value: bool | int | float, dtype: Scalar) -> bool | int | float:
         return value
     if value != value:
         return 0
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    high = low + (1 << dtype.bits) - 1
+    low, high = dtype.limits
     return int(min(max(value, float(low)), float(high))) if low < value < high else low if value <= low else high

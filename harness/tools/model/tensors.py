@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from ....compiler.ir.nodes import Value
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import promote
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.statements import Handler
 from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Block, Stmt, Task, Value
+from ....compiler.ir.kernels import Task
 from ....compiler.ir.roles import ACCESSES, LOOPS
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import Scalar, adjoint_type, f16, f32
 from ....compiler.ir.walk import map_blocks, operands, walk
 from .planting import Mutant, Plant, last_statement, patched, patched_handler, rewritten_tasks

@@ -15,7 +15,8 @@ from ....backends.llvm.masked import index_checks as masked
 from ....compiler.analysis.affine import Affine
 from ....compiler.analysis.inequalities import FactSet
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Task, Value
+from ....compiler.ir.kernels import Task
+from ....compiler.ir.statement import Value
 from ....compiler.ir.walk import walk_task
 from ....compiler.passes import drop_checks as dropping
 from .planting import Mutant, Plant, patched

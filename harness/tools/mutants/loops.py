@@ -12,8 +12,9 @@ from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.statements import REVERSE, Handler
 from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Block, Kernel, Stmt
+from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.roles import JUMPS
+from ....compiler.ir.statement import Block, Stmt
 from ....compiler.ir.walk import map_blocks
 from ....compiler.passes.lower_exits import _ExitFrame, _ExitLowering
 from .planting import Mutant, Plant, patched, patched_handler

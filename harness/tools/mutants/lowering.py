@@ -11,7 +11,7 @@ from ....backends.codegen.ops import LLVM
 from ....compiler.analysis.needed_statements import NeededMarker
 from ....compiler.ir import nodes as n
 from ....compiler.ir.effects import EffectPlace
-from ....compiler.ir.nodes import Stmt, Value
+from ....compiler.ir.statement import Stmt, Value
 from ....compiler.ir.types import Scalar
 from ....compiler.passes.common_subexpressions import _Merger
 from ....compiler.passes.dead_code import Exits, _Liveness

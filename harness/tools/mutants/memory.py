@@ -18,7 +18,8 @@ from ....compiler.ad.sources import ValueSources
 from ....compiler.ad.statements import Handler
 from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
+from ....compiler.ir.kernels import Kernel, Task
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import adjoint_type
 from ....compiler.ir.walk import map_blocks, rename, renumber, replace_fields
 from ....compiler.passes.dead_code import remove_dead_code

@@ -16,7 +16,8 @@ from ....compiler.ad import rule_reads as rule_needs
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.rules import VJP, DerivativeRule
 from ....compiler.ad.statements import REVERSE, Handler
-from ....compiler.ir.nodes import Stmt, Task
+from ....compiler.ir.kernels import Task
+from ....compiler.ir.statement import Stmt
 from ....compiler.ir.table import Table
 
 Plant = AbstractContextManager[Any]

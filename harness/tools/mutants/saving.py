@@ -20,8 +20,9 @@ from ....compiler.ad.statements import Handler
 from ....compiler.ad.structure import BlockPath, Structure
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Block, Kernel, Stmt, Task, Value
+from ....compiler.ir.kernels import Kernel, Task
 from ....compiler.ir.roles import SCALAR_USES
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import i64
 from ....compiler.ir.walk import map_blocks, operands, rename, walk
 from ....compiler.sizing import counting_kernel

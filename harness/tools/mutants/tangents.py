@@ -9,7 +9,7 @@ from ....compiler.ad import tangent_statements as statements
 from ....compiler.ad.tangent import TangentSweep
 from ....compiler.ad.tangent_statements import TANGENT, Handler
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Stmt, Value
+from ....compiler.ir.statement import Stmt, Value
 from ....compiler.ir.table import Table
 from .planting import Mutant, Plant, patched, patched_row
 

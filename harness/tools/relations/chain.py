@@ -14,7 +14,7 @@ from ....backends.base import Backend, Draws, Options, Scalars, Sizes
 from ....backends.launching.launcher import Launcher
 from ....compiler.driver import Lowering
 from ....compiler.ir.cached import cached_property
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 from ....reference.backend import ReferenceBackend
 from ....reference.launch import run
 from ...testing.outcome import Arrays

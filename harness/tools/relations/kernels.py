@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.walk import map_blocks, next_id, rename_block, rename_locals, results, walk, walk_kernel
 
 

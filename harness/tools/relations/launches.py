@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import Kernel, Param, Task, Temp
+from ....compiler.ir.kernels import Kernel, Param, Task, Temp
 from ....compiler.ir.types import ArrayType, adjoint_type
 from ....compiler.ir.walk import walk, walk_task
 from ...testing.launch import GRAD

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Block, Kernel, Stmt
+from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.statement import Block, Stmt
 from ....compiler.ir.walk import map_blocks, walk, walk_kernel
 from ..fuzz.result import JudgedComparison
 from .chain import LaunchChain, RelationExecutor

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Kernel, Task, Value
+from ....compiler.ir.kernels import Kernel, Task
+from ....compiler.ir.statement import Value
 from ....compiler.ir.walk import next_id, rename_block, used_values, walk, walk_kernel
 from ....compiler.passes.split_tasks import PORTABLE
 from ....reference.backend import ReferenceBackend

@@ -19,7 +19,8 @@ from ....compiler.driver import FORWARD, Lowering, run_passes
 from ....compiler.errors import NotDifferentiable, OutOfBounds, Unsupported
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Block, Kernel, Stmt, Value
+from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import ArrayType, i32, i64
 from ....compiler.ir.walk import map_blocks, next_id, walk_kernel
 from ....reference.backend import ReferenceBackend

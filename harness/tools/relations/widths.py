@@ -14,7 +14,9 @@ import numpy as np
 
 from ....compiler.errors import Unsupported
 from ....compiler.ir import nodes as n
-from ....compiler.ir.nodes import ROLES, Block, Kernel, Stmt, Task, Value
+from ....compiler.ir.kernels import Kernel, Task
+from ....compiler.ir.nodes import ROLES
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import ArrayType, Scalar, i32, i64
 from ....compiler.ir.walk import results, walk_kernel
 from ....compiler.passes.widen import widen

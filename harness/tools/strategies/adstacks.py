@@ -14,7 +14,8 @@ import numpy as np
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Kernel, Param, Task, Value
+from ....compiler.ir.kernels import Kernel, Param, Task
+from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.types import ArrayType, Scalar, adjoint_type, f16, f32, f64, i32, i64, u1
 from ....compiler.ir.walk import map_blocks, renumber
 from .draw import Chooser
@@ -208,7 +209,7 @@ class _Generator:
         else:
             self.show(self.b.top(stack.name, stack.dtype))
 
-    def body(self, end: str | None) -> tuple[n.Stmt, ...]:
+    def body(self, end: str | None) -> tuple[Stmt, ...]:
         """Return the statements of one lane, which end with an overflow or underflow if `end` demands one."""
         b = self.b
         with b.block() as body:
@@ -239,8 +240,8 @@ def read_as_zero(kernel: Kernel) -> Kernel:
     return replace(kernel, tasks=(replace(task, body=(*task.body[:at], *zero, *task.body[at + 1 :])),))
 
 
-def _with_capacities(body: n.Block, capacities: dict[str, int]) -> n.Block:
-    def change(stmt: n.Stmt) -> n.Stmt:
+def _with_capacities(body: Block, capacities: dict[str, int]) -> Block:
+    def change(stmt: Stmt) -> Stmt:
         if isinstance(stmt, n.StackAlloca):
             return replace(stmt, capacity=capacities.get(stmt.stack))
         return map_blocks(stmt, lambda inner: _with_capacities(inner, capacities))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ....compiler.ir.nodes import Kernel
+from ....compiler.ir.kernels import Kernel
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ....compiler.ir.build import Builder
-from ....compiler.ir.nodes import Kernel, Param, Task, Value
+from ....compiler.ir.kernels import Kernel, Param, Task
 from ....compiler.ir.ops import OPS, result_type
+from ....compiler.ir.statement import Value
 from ....compiler.ir.types import SCALARS, ArrayType, Scalar, i32, u1
 from ....compiler.ir.walk import renumber
 from .draw import Chooser

@@ -30,8 +30,7 @@ def _real_edges(mantissa: int, lowest: int, highest: int) -> tuple[float, ...]:
 
 
 def _integer_edges(dtype: Scalar) -> tuple[int, ...]:
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    high = low + (1 << dtype.bits) - 1
+    low, high = dtype.limits
     counts, halves = (dtype.bits - 1, dtype.bits), 1 << (dtype.bits // 2)
     candidates = (0, 1, 2, 3, -1, -2, 7, *counts, high, high - 1, low, low + 1, halves)
     return tuple(dict.fromkeys(c for c in candidates if low <= c <= high))

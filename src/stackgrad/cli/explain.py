@@ -20,7 +20,7 @@ from ..capture import CapturedLaunch
 from ..compiler.ad.explain import History, TaskHistory, explain
 from ..compiler.driver import Lowering, prepare_for_ad, prepare_reverse
 from ..compiler.errors import NotDifferentiable
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from ..compiler.sizing.sizes import DepthEstimate, estimate
 from ..compiler.sizing.text import print_size
 from . import CommandError

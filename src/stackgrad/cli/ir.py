@@ -16,7 +16,7 @@ from pathlib import Path
 from ..backends.base import Options
 from ..compiler.driver import Lowering, prepare_forward, prepare_reverse
 from ..compiler.errors import StackgradError
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.parser import parse_kernels
 from ..compiler.ir.printer import print_kernel
 from ..compiler.ir.stages import STAGES as IR_STAGES

@@ -17,7 +17,7 @@ import numpy as np
 from ..compiler.errors import KernelTypeError, Span, short_repr
 from ..compiler.frontend.aggregates import ElementType, MatrixType, StructType
 from ..compiler.frontend.protocols import is_host_matrix, is_host_struct
-from ..compiler.ir.nodes import Param
+from ..compiler.ir.kernels import Param
 from ..compiler.ir.types import ArrayType, Scalar
 from ..data.fields.array import Array
 from ..data.leaves import ArgumentMismatch
@@ -178,12 +178,12 @@ def checker_of(dtype: Scalar) -> Callable[[Any], Any]:
         return _real
     if not dtype.is_int:
         return _boolean
-    low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.is_signed else (0, 1 << dtype.bits)
+    low, high = dtype.limits
 
     def integer(value: Any) -> int:
         if type(value) is not int:
             value = _integer(value)
-        if low <= value < high:
+        if low <= value <= high:
             return value  # type: ignore[no-any-return]
         raise ArgumentMismatch(f"cannot take {short_repr(value)}: it does not fit", "annotate it with a wider type")
 

@@ -12,13 +12,13 @@ import weakref
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.build import Builder
-from ..compiler.ir.nodes import Kernel, Param, Task
+from ..compiler.ir.kernels import Kernel, Param, Task
 from ..compiler.ir.types import ArrayType, i32
 from ..runtime.session import RUNTIME
 from .program import Binding, Program
 
 if TYPE_CHECKING:
-    from ..compiler.ir.nodes import Value
+    from ..compiler.ir.statement import Value
     from ..data.fields import Array
     from ..data.fields.copies import AxisMap
 

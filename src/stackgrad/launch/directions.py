@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.roles import ACCESSES
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel

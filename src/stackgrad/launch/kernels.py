@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from ..compiler.errors import warn
-from ..compiler.ir.nodes import Kernel as KernelIR
+from ..compiler.ir.kernels import Kernel as KernelIR
 from ..runtime.session import RUNTIME
 from ..runtime.tracing import definition_span, frontend_options, trace_function
 from ..runtime.usage_errors import ArgumentError, KernelWarning, OptionError

@@ -15,7 +15,8 @@ from ..backends import disk_cache
 from ..backends.crash import crash_error
 from ..compiler.errors import VerifyError
 from ..compiler.ir.codec import CodecError, decode, encode, first_equal_spans, set_identity
-from ..compiler.ir.nodes import Kernel, StackAlloca
+from ..compiler.ir.kernels import Kernel
+from ..compiler.ir.nodes import StackAlloca
 from ..compiler.ir.verify import verify
 from ..compiler.ir.walk import walk_kernel
 

@@ -16,7 +16,8 @@ from ..backends.base import Draws
 from ..backends.launching.launcher import NO_DRAWS, Launcher
 from ..backends.words import WATCHED
 from ..compiler.errors import NotDifferentiable, Span
-from ..compiler.ir.nodes import Kernel, Random
+from ..compiler.ir.kernels import Kernel
+from ..compiler.ir.nodes import Random
 from ..compiler.ir.types import ArrayType
 from ..compiler.ir.walk import walk_kernel
 from ..compiler.sizing.regions import AccessRegions, Box

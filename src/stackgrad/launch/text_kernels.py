@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..compiler.ir.nodes import Kernel as KernelIR
+from ..compiler.ir.kernels import Kernel as KernelIR
 from ..compiler.ir.nodes import StackAlloca
 from ..compiler.ir.walk import walk_kernel
 from ..data.fields import Array

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.nodes import Kernel
+from ..compiler.ir.kernels import Kernel
 from .usage_errors import OptionError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from ..backends.launching import launch_collectors
 from ..backends.launching.adstack_usage import SlabUse
 from ..backends.launching.launch_collectors import Tasks
-from ..compiler.ir.nodes import Kernel, Task
+from ..compiler.ir.kernels import Kernel, Task
 from .session import RUNTIME
 from .usage_errors import UsageError
 
