@@ -36,18 +36,6 @@ def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Non
         raise NotDifferentiable(wrong)
 
 
-class StateOverwritten(NotDifferentiable):
-    """Signal that a gradient would read elements that its kernel has overwritten.
-
-    Attributes:
-        found: Each load at risk that the gradient reads, with the diagnostic for it.
-    """
-
-    def __init__(self, found: list[tuple[Risk, Diagnostic]]) -> None:
-        super().__init__(list(dict.fromkeys(diagnostic for _, diagnostic in found)))
-        self.found = found
-
-
 def check_state(
     grad: Kernel,
     forward: Kernel,
@@ -56,7 +44,7 @@ def check_state(
     cured: Container[Risk],
     taped: bool,
 ) -> list[MarkedPair]:
-    """Return the access pairs that marks must check at run time. Raise if `grad` reads an overwritten element.
+    """Return the pairs that marks must clear. Raise NotDifferentiable if `grad` reads what `forward` overwrites.
 
     Raise StateOverwritten if `grad` surely reads an element that `forward` overwrites.
 
@@ -68,25 +56,45 @@ def check_state(
         cured: Risks that copies remove.
         taped: True if copies are possible. They are better than marks, which may refuse a launch.
     """
-    found: list[tuple[Risk, Diagnostic]] = []
-    claims: list[MarkedPair] = []
+    lost = list(lost_reads(grad, at_risk, copies, cured, taped))
+    if lost:
+        # Copies that this grad kernel does not have serve some of the reads; the others are the reason.
+        reasons = [(risk, pair) for risk, pair in lost if not (taped and risk in cured)] or lost
+        found = (_overwritten(forward, pair, risk.returned) for risk, pair in reasons)
+        raise NotDifferentiable(list(dict.fromkeys(found)))
+    return [
+        MarkedPair(p, inside=False, across=True) if served else MarkedPair(p, bool(p.inside), p.across)
+        for risk, served in _reads_at_risk(grad, at_risk, copies, cured)
+        for p in risk.pairs
+        if p.across or not served
+    ]
+
+
+def lost_reads(
+    grad: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk], taped: bool
+) -> Iterator[tuple[Risk, RiskPair]]:
+    """Yield the risk of each read that finds neither what the kernel found nor can be cleared by marks, with its cause.
+
+    Args: as for `check_state`.
+    """
+    for risk, served in _reads_at_risk(grad, at_risk, copies, cured):
+        fatal = None if served else _fatal(risk, taped)
+        if fatal:
+            yield risk, fatal
+
+
+def _reads_at_risk(
+    grad: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk]
+) -> Iterator[tuple[Risk, bool]]:
+    """Yield the risk of each read in a grad kernel, and True if a copy has what the read found in the kernel."""
     # A load that only decides what is stored to a copy counts too. An atomic counts if something uses its result.
     used = used_values(walk_kernel(grad)) if copies else set()
     for stmt in walk_kernel(grad):
         if not isinstance(stmt, ARRAY_READS) or isinstance(stmt, n.Atomic) and stmt.result not in used:
             continue
         risk = at_risk.get(stmt.result)
-        if risk is None:
-            continue
-        if stmt.array in copies and risk in cured:
-            claims += (MarkedPair(p, inside=False, across=True) for p in risk.pairs if p.across)
-        elif fatal := _fatal(risk, taped):
-            found.append((risk, _overwritten(forward, fatal, risk.returned)))
-        else:
-            claims += (MarkedPair(p, bool(p.inside), p.across) for p in risk.pairs)
-    if found:
-        raise StateOverwritten(found)
-    return claims
+        if risk is not None:
+            yield risk, stmt.array in copies and risk in cured
 
 
 def _fatal(risk: Risk, taped: bool) -> RiskPair | None:

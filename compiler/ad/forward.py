@@ -35,6 +35,23 @@ def defined_here(stmt: Stmt) -> tuple[Value, ...]:
     return tuple(v for v in found if v is not None)
 
 
+def without_effect(stmt: Stmt, copies: Mapping[str, str]) -> Stmt | None:
+    """Return what a forward sweep executes in place of a statement, around the same nested blocks; None if nothing.
+
+    Args:
+        stmt: The statement.
+        copies: The copy of each array as it was before the task. The sweep repeats the accesses to these arrays there.
+    """
+    if isinstance(stmt, ACCESSES) and stmt.array in copies:
+        return replace_fields(stmt, array=copies[stmt.array])
+    if isinstance(stmt, (n.Store, n.Print, n.Assert)):
+        return None
+    if isinstance(stmt, n.Atomic):
+        # What it returned is gone; a load in its place is at risk, and refused if anything still reads it.
+        return n.Load(stmt.result, stmt.array, stmt.indices, loc=stmt.loc)
+    return stmt
+
+
 class ForwardSweep:
     """Rewrite the body of one task as its forward sweep.
 
@@ -95,19 +112,11 @@ class ForwardSweep:
 
     def _statement(self, stmt: Stmt, path: BlockPath, position: int) -> Iterator[Stmt]:
         """Yield the statements of the forward sweep that replace one statement of the task."""
-        if isinstance(stmt, ACCESSES) and stmt.array in self.copies:
-            yield replace_fields(stmt, array=self.copies[stmt.array])
-            return
-        if isinstance(stmt, (n.Store, n.Print, n.Assert)):
-            return
-        if isinstance(stmt, n.Atomic):
-            # What it returned is gone; a load in its place is at risk, and refused if anything still reads it.
-            yield n.Load(stmt.result, stmt.array, stmt.indices, loc=stmt.loc)
-        elif isinstance(stmt, (n.Local, n.Get, n.Set)) and stmt.var in self.stack_locals:
+        if isinstance(stmt, (n.Local, n.Get, n.Set)) and stmt.var in self.stack_locals:
             yield from self._on_stack(stmt, path, position)
-        else:
-            bodies = {name: self.block(b, (*path, (position, name))) for name, b in inner_blocks(stmt)}
-            yield replace_fields(stmt, **bodies) if bodies else stmt
+        elif kept := without_effect(stmt, self.copies):
+            bodies = {name: self.block(b, (*path, (position, name))) for name, b in inner_blocks(kept)}
+            yield replace_fields(kept, **bodies) if bodies else kept
 
     def _on_stack(self, stmt: n.Local | n.Get | n.Set, path: BlockPath, position: int) -> Iterator[Stmt]:
         """Yield the statements for a declaration, read or write of a local that is kept on an adstack."""

@@ -9,20 +9,16 @@ see `before`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..errors import NotDifferentiable, Span
-from ..ir.effects import arrays_written
 from ..ir.kernels import Kernel, Param, Task, Temp
-from ..ir.roles import LOCAL_DECLARATIONS
 from ..ir.statement import Value
 from ..ir.types import ArrayType, adjoint_type
-from ..ir.walk import next_id, walk_kernel
+from ..ir.walk import next_id
 from .activity import Activity, find_activity
-from .before_copies import BeforeCopies, RemovableRisks, make_copies, params, redirect_to_copies
-from .check import StateOverwritten, check_kernel, check_state, find_dependences, refuse_claims
-from .copier import Copier
+from .before_copies import BeforeCopies, RemovableRisks, make_copies, params
+from .check import check_kernel, check_state, find_dependences, refuse_claims
 from .forget_primals import forget_primals
 from .marks import MarkedPair, MarkingKernel, make_marking, stated_claims
 from .own_arrays import own_arrays
@@ -31,7 +27,9 @@ from .policies import Policy, policy_of
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
 from .slopes import Slopes, with_slopes
-from .structure import Structure
+from .state_demand import arrays_to_copy
+from .structure import Structure, task_prefix
+from .task_order import in_order
 
 
 def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, MarkingKernel | None]:
@@ -53,11 +51,7 @@ def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[K
         Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
     made = _ReverseAnalysis(kernel, lowering)
-    try:
-        grad = made.run(frozenset())
-    except StateOverwritten as problem:
-        raise NotDifferentiable(problem.diagnostics) from None
-    return grad, made.marking(stated)
+    return made.run(), made.marking(stated)
 
 
 def reverse_taped(
@@ -79,22 +73,11 @@ def reverse_taped(
         Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
     made = _ReverseAnalysis(kernel, lowering, taped=True)
-    arrays: frozenset[str] = frozenset()
-    while True:
-        try:
-            grad = made.run(arrays)
-            return grad, made.copies.names, made.marking(stated)
-        except StateOverwritten as problem:
-            # Each round copies the arrays whose loads were refused, until nothing is refused or a copy does not help.
-            left = list(dict.fromkeys(diagnostic for risk, diagnostic in problem.found if risk not in made.cured))
-            more = arrays | {risk.load.array for risk, _ in problem.found}
-            if left or more == arrays:
-                raise NotDifferentiable(left or problem.diagnostics) from None
-            arrays = more
+    return made.run(), made.copies.names, made.marking(stated)
 
 
 class _ReverseAnalysis:
-    """Hold the analysis of one kernel, from which several grad kernels can be made.
+    """Represent the analysis of one kernel, from which its grad kernel is made.
 
     Attributes:
         kernel: The kernel.
@@ -103,11 +86,12 @@ class _ReverseAnalysis:
         activity: The activity of the kernel.
         structures: The structure of each task.
         first_id: First id of a value that is free.
+        plans: The plan of each task.
         found: The risks of all loads, by the result of the load.
         dependences: Pairs of iterations that may exchange values with a gradient.
-        claims: Pairs that a launch must clear for the grad kernel that was made last.
+        claims: Pairs that a launch must clear for the grad kernel.
         cured: The risks that copies remove.
-        copies: The copies that the grad kernel made last reads.
+        copies: The copies that the grad kernel reads.
     """
 
     def __init__(self, kernel: Kernel, lowering: str, taped: bool = False) -> None:
@@ -123,27 +107,35 @@ class _ReverseAnalysis:
         check_kernel(kernel, self.activity, risks)
         self.found = risks.find()
         self.dependences = find_dependences(kernel, self.activity, risks, self.found)
+        self.plans = [SavingPlanner(s, self.activity, set(self.found), self.policy).make() for s in self.structures]
         self.claims: list[MarkedPair] = []
         self.cured = RemovableRisks(kernel, map(own_arrays, kernel.tasks) if self.found else ())
-        self.copies = BeforeCopies()
+        arrays = arrays_to_copy(kernel, self.plans, self.found, self.cured, self.first_id) if taped else ()
+        self.copies = make_copies(kernel, arrays)
 
-    def run(self, before: frozenset[str]) -> Kernel:
-        """Return the grad kernel that reads the arrays in `before` from copies made before the launch.
+    def run(self) -> Kernel:
+        """Return the grad kernel.
 
         Raises:
-            StateOverwritten: The grad kernel reads elements that the kernel overwrites.
+            NotDifferentiable: The grad kernel reads elements that the kernel overwrites.
         """
         kernel, at_risk = self.kernel, dict(self.found)
-        self.copies = make_copies(kernel, before) if before else BeforeCopies()
-        raw = _reverse_tasks(kernel, self.structures, self.first_id, self.activity, self.policy, at_risk, self.copies)
-        prelude = _temporaries(kernel, at_risk, next_id(raw), self.copies)
-        grad = forget_primals(replace(raw, tasks=prelude + raw.tasks))
+        ordered = in_order(kernel, self.plans, self.copies, at_risk, self.first_id, self._reversed)
+        grad = forget_primals(_grad_kernel(kernel, self.activity, ordered.tasks, self.copies))
         self.claims = check_state(grad, kernel, at_risk, self.copies.names, self.cured, self.taped)
         # A kernel has at least one task, also where nothing is left to do.
         return replace(grad, tasks=tuple(t for t in grad.tasks if t.body) or grad.tasks[:1])
 
+    def _reversed(self, t: int, first_id: int) -> tuple[Task, int]:
+        """Return the grad task of task t, and the next free id."""
+        own, prefix = own_arrays(self.kernel.tasks[t]), task_prefix(self.kernel, t)
+        plan, copies = self.plans[t], self.copies.of(t)
+        made = TaskReverser(self.structures[t], self.activity, plan, self.policy, first_id, own, prefix, copies)
+        task = made.build()
+        return task, made.b.next_id
+
     def marking(self, stated: bool) -> MarkingKernel | None:
-        """Return the marking kernel of the last grad kernel, or None if nothing has to be checked at run time.
+        """Return the marking kernel for the grad kernel; None if nothing is left to decide.
 
         Raises:
             NotDifferentiable: No marking kernel can be made.
@@ -168,10 +160,7 @@ def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan
         NotDifferentiable: The kernel has no gradient, as in `reverse`.
     """
     made = _ReverseAnalysis(kernel, lowering)
-    return [
-        (_prefix(kernel, t), SavingPlanner(structure, made.activity, set(made.found), made.policy).make(), made.found)
-        for t, structure in enumerate(made.structures)
-    ]
+    return [(task_prefix(kernel, t), plan, made.found) for t, plan in enumerate(made.plans)]
 
 
 def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
@@ -186,38 +175,6 @@ def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[lis
             task, slopes, first_id = with_slopes(task, activity, first_id)
         found.append(Structure(task, slopes))
     return found, first_id
-
-
-def _reverse_tasks(
-    kernel: Kernel,
-    structures: Sequence[Structure],
-    first_id: int,
-    activity: Activity,
-    policy: Policy,
-    at_risk: dict[Value, Risk],
-    copies: BeforeCopies,
-) -> Kernel:
-    """Return the grad kernel whose tasks are the reverses of the kernel's tasks, last to first.
-
-    The prelude is not included.
-    """
-    tasks: list[Task] = []
-    for t, task in reversed(list(enumerate(kernel.tasks))):
-        structure, own = structures[t], copies.of(t)
-        plan = SavingPlanner(structure, activity, set(at_risk), policy).make()
-        # Draws are made again whether or not they are read, so they would keep a forward sweep that nothing needs.
-        if not plan.reversed:
-            tasks.append(replace(task, bounds=redirect_to_copies(task.bounds, own), body=()))
-            continue
-        prefix = _prefix(kernel, t)
-        if own:
-            copier = Copier(first_id, own, at_risk, f"{prefix}.earlier.")
-            tasks += [copier.task(p) for p in kernel.tasks[:t] if writes_any(p, own)]
-            first_id = copier.next_id
-        made = TaskReverser(structure, activity, plan, policy, first_id, own_arrays(task), prefix, own)
-        tasks.append(made.build())
-        first_id = made.b.next_id
-    return _grad_kernel(kernel, activity, tuple(tasks), copies)
 
 
 def _first_span(kernel: Kernel) -> Span | None:
@@ -242,39 +199,8 @@ def _adjoint_temp(temp: Temp) -> Temp:
     return Temp(f"{temp.name}.grad", adjoint_type(temp.dtype))
 
 
-def writes_any(task: Task, arrays: Collection[str]) -> bool:
-    """Return True if the task writes any of these arrays."""
-    return not arrays_written(task.body).isdisjoint(arrays)
-
-
-def _prefix(kernel: Kernel, t: int) -> str:
-    """Return the prefix of all names that reverse mode makes for task `t`; no local's name begins with it."""
-    names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
-    prefix = f"t{t}"
-    while any(name.startswith(f"{prefix}.") for name in names):
-        prefix += "_"
-    return prefix
-
-
 def _adjoint_params(kernel: Kernel) -> tuple[Param, ...]:
     """Return the parameters `x.grad` that the kernel does not have yet."""
     present = {p.name for p in kernel.params}
     with_grad = [(f"{p.name}.grad", p.type) for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
     return tuple(Param(name, t.adjoint) for name, t in with_grad if name not in present)
-
-
-# ---- temporaries --------------------------------------------------------------------------------------------------
-
-
-def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int, copies: BeforeCopies) -> tuple[Task, ...]:
-    """Return the tasks that compute the temporaries of the kernel again, without its stores to arrays.
-
-    Dead code removal leaves what the temporaries need. The copied tasks have values of their own, because a value is
-    defined once in a kernel. Risks follow the copies.
-    """
-    temps = {t.name: t.name for t in kernel.temps}
-    if not temps:
-        return ()
-    stored = {**temps, **copies.prelude}
-    copier = Copier(first_id, stored, at_risk, "prelude.")
-    return tuple(copier.task(t) for t in kernel.tasks if writes_any(t, stored))

@@ -57,6 +57,24 @@ class SavingPlan:
         """Return the estimated cost of the pushes and pops of all saved values, in units of one addition."""
         return sum(map(self.sources.price, self.saved)) + self.sources.price_of_restoring(self.restored)
 
+    @property
+    def taken(self) -> set[Value]:
+        """Return the values that the reverse sweep takes from the forward sweep, or decides by where to push them.
+
+        The reverse sweep repeats some reads of locals. It takes the contents of these locals from the forward sweep,
+        and so the values that these reads find count too.
+        """
+        structure, reads = self.sources.structure, self.sources.elements.reads
+        branches = [structure.holder(p) for path in self.saved.values() for p in _prefixes(path)]
+        writes = [structure.blocks[path][position] for path, position in self.restored]
+        return (
+            self.kept
+            | self.saved.keys()
+            | {v for v in self.reader if v in reads}
+            | {b.cond for b in branches if isinstance(b, n.If)}
+            | {w.index for w in writes if isinstance(w, n.SetElement)}
+        )
+
 
 class SavingPlanner:
     """Compute the plan of one task: how the reverse sweep obtains each value that it reads.
@@ -183,3 +201,8 @@ class SavingPlanner:
                 break
             place = deeper
         return place
+
+
+def _prefixes(path: BlockPath) -> list[BlockPath]:
+    """Return the paths of a block and of all blocks around it but the body of the task."""
+    return [path[:length] for length in range(1, len(path) + 1)]

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir import nodes as n
-from ..ir.kernels import Task
+from ..ir.kernels import Kernel, Task
 from ..ir.nodes import ROLES
 from ..ir.roles import LOCAL_DECLARATIONS, LOOPS, SCALAR_USES
 from ..ir.statement import Block, Stmt, Value
-from ..ir.walk import NESTED, RESULTS, walk
+from ..ir.walk import NESTED, RESULTS, walk, walk_kernel
 
 BlockPath = tuple[tuple[int, str], ...]
 """A path names a block; () is the body of the task."""
@@ -138,3 +138,12 @@ def comes_after(later: Occurrence, earlier: Occurrence, structure: Structure) ->
         return False
     # Both stand in the same statement of the common block, in different blocks of it, such as condition and body.
     return bool(a) and bool(b)
+
+
+def task_prefix(kernel: Kernel, t: int) -> str:
+    """Return the text that all names made for task t begin with. No local of the kernel begins with it."""
+    names = {s.var for s in walk_kernel(kernel) if isinstance(s, LOCAL_DECLARATIONS)}
+    prefix = f"t{t}"
+    while any(name.startswith(f"{prefix}.") for name in names):
+        prefix += "_"
+    return prefix

@@ -38,7 +38,7 @@ _STEPS = FLOW | {n.Set, n.Local}
 """These statements change the set of live locals."""
 
 
-def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel:
+def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = (), keep_values: Collection[Value] = ()) -> Kernel:
     """Return the kernel without dead statements and unused temporaries, or the same object if there are none.
 
     Tasks stay even if they are empty, because their numbers are keys of random draws and of the rows of adstacks.
@@ -46,15 +46,18 @@ def remove_dead_code(kernel: Kernel, keep_temps: Collection[str] = ()) -> Kernel
     Args:
         kernel: a kernel of any stage.
         keep_temps: temporaries that are read from outside the kernel.
+        keep_values: values that are read from outside the kernel.
     """
     private = {("array", t.name) for t in kernel.temps if t.name not in keep_temps}
-    marked, _ = _mark_kernel(kernel, private)
+    marked, _ = _mark_kernel(kernel, private, keep_values)
     if n.Set in map(type, walk_kernel(marked)):
-        marked = _alternate(marked, private, _foreign_values(kernel), _crossing_locals(kernel))
+        marked = _alternate(marked, private, keep_values, _foreign_values(kernel), _crossing_locals(kernel))
     return _drop_temps(marked, private)
 
 
-def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Value], crossing: set[str]) -> Kernel:
+def _alternate(
+    kernel: Kernel, private: Collection[EffectPlace], keep: Collection[Value], foreign: set[Value], crossing: set[str]
+) -> Kernel:
     """Return the kernel after removing dead stores and unneeded statements in turn until nothing more is removed.
 
     Marking can find more only after liveness dropped statements, and liveness only after marking removed a read.
@@ -65,14 +68,15 @@ def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Va
     Args:
         kernel: kernel after a first marking.
         private: places that only this kernel uses.
+        keep: values that are read from outside the kernel.
         foreign: values that a task uses and another one defines.
         crossing: locals that several tasks use.
     """
     while True:
-        swept, more = _sweep_kernel(kernel, foreign, crossing)
+        swept, more = _sweep_kernel(kernel, foreign.union(keep), crossing)
         if swept is kernel:
             return kernel
-        kernel, flow_cut = _mark_kernel(swept, private)
+        kernel, flow_cut = _mark_kernel(swept, private, keep)
         if not (more or flow_cut):
             return kernel
 
@@ -80,11 +84,11 @@ def _alternate(kernel: Kernel, private: Collection[EffectPlace], foreign: set[Va
 # ---- marking ------------------------------------------------------------------------------------------------
 
 
-def _mark_kernel(kernel: Kernel, private: Collection[EffectPlace]) -> tuple[Kernel, bool]:
+def _mark_kernel(kernel: Kernel, private: Collection[EffectPlace], keep: Collection[Value]) -> tuple[Kernel, bool]:
     """Return the kernel with only the needed statements, and True if this removed control flow."""
     marking = NeededMarker(private)
     found = [(marking.enter(task.bounds), marking.enter(task.body)) for task in kernel.tasks]
-    marking.spread([v for task in kernel.tasks for v in (*task.begin, *task.end)])
+    marking.spread([*keep, *(v for task in kernel.tasks for v in (*task.begin, *task.end))])
     made = [
         (marking.rebuild(bounds, task.bounds), marking.rebuild(body, task.body))
         for task, (bounds, body) in zip(kernel.tasks, found)

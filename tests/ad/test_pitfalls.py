@@ -1,19 +1,17 @@
-"""Each known mistake of reverse mode as a kernel: its gradient is right under every policy, on the reference and on the
-CPU, and wrong as soon as the rule is broken, which a mutant of the compiler does.
+"""Every kernel of the catalogue has the right gradient under every policy, on the reference and on the CPU. That of a
+kernel which stands for a rule is wrong as soon as the rule is broken, which a mutant of the compiler does.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pitfalls_of_arrays  # noqa: F401 (enters its kernels)
-import pitfalls_of_memory  # noqa: F401 (likewise)
 import pytest
 import stackgrad as sg
-from pitfall_kernels import CONTENT, PITFALLS, Arrays
+from kernel_catalogue import CONTENT, ENTRIES, Arrays, differentiable, fields, with_rule
 from stackgrad.backends import registry
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ad.policies import POLICIES
@@ -24,16 +22,15 @@ from stackgrad.harness.testing.outcome import OkOutcome, RefusedOutcome, TrapOut
 from stackgrad.harness.tools.mutants import MUTANTS
 
 WAYS = [*((policy, "reference") for policy in POLICIES), ("lean", "cpu")]
-NAMES = sorted(PITFALLS)
-GIVEN = sorted(name for name, p in PITFALLS.items() if not p.refused)
+GIVEN = sorted(e.name for e in differentiable())
+EXACT = sorted(e.name for e in differentiable() if e.exact)
 
 
 @cache
 def kernel(name: str) -> Any:
     """The kernel as traced."""
     sg.init(arch=sg.reference, default_fp=sg.f64)
-    reals = {name: sg.field(sg.f64, shape=(4,), needs_grad=True) for name in "xwyz"}
-    return PITFALLS[name].make(SimpleNamespace(**reals, c=sg.field(sg.i32, shape=(4,)))).ir()
+    return ENTRIES[name].make(fields()).ir()
 
 
 def before(name: str) -> Arrays:
@@ -65,7 +62,7 @@ def gradient(name: str, policy: str, backend: str) -> Arrays:
 
 def mistakes(name: str, found: Arrays) -> list[str]:
     """Arrays of which the gradient is not that in closed form, and whether dual numbers give another derivative."""
-    case, given, t, moved = PITFALLS[name], seeds(name), direction(name), pushed(name)[1]
+    case, given, t, moved = ENTRIES[name], seeds(name), direction(name), pushed(name)[1]
     exact = given | case.gradient(CONTENT, given) if case.gradient else found
     wrong = [n for n in found if not np.allclose(found[n], exact[n], rtol=1e-11, atol=1e-12)]
     left, right = (sum(float(a[n] @ b[n]) for n in found) for a, b in ((given, moved), (found, t)))
@@ -73,19 +70,19 @@ def mistakes(name: str, found: Arrays) -> list[str]:
 
 
 @pytest.mark.parametrize("policy, backend", WAYS)
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("name", EXACT)
 def test_the_gradient_is_right(name: str, policy: str, backend: str) -> None:
     assert mistakes(name, gradient(name, policy, backend)) == []
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(GIVEN)))
+@pytest.mark.parametrize("name", sorted(set(ENTRIES) - set(GIVEN)))
 def test_it_is_refused(name: str) -> None:
     for policy in POLICIES:
-        with pytest.raises(sg.NotDifferentiable, match=PITFALLS[name].refused):
+        with pytest.raises(sg.NotDifferentiable, match=ENTRIES[name].refused):
             gradient(name, policy, "reference")
 
 
-@pytest.mark.parametrize("name, mutant", [(name, mutant) for name in NAMES for mutant in PITFALLS[name].mutants])
+@pytest.mark.parametrize("name, mutant", [(e.name, mutant) for e in with_rule() for mutant in e.breaking])
 def test_breaking_the_rule_shows(name: str, mutant: str) -> None:
     """As wrong numbers, or as adstacks that are too small; never as a compiler that crashes."""
     with MUTANTS[mutant].planted():
@@ -98,7 +95,14 @@ def test_breaking_the_rule_shows(name: str, mutant: str) -> None:
     assert {o.kind for o in found if isinstance(o, TrapOutcome)} <= {"AdstackOverflow", "EmptyStack"}
 
 
+def test_the_page_lists_every_rule() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="utf-8")
+    for case in with_rule():
+        mutants = ", ".join(f"`{mutant}`" for mutant in case.breaking)
+        assert f"| {case.rule} | `{case.name}` | {mutants} |" in page
+
+
 def test_every_rule_has_a_kernel() -> None:
-    assert len(PITFALLS) >= 20
-    for case in PITFALLS.values():
-        assert case.rule and case.mutants and set(case.mutants) <= set(MUTANTS), case.name
+    assert len(with_rule()) >= 20
+    for case in with_rule():
+        assert case.breaking and set(case.breaking) <= set(MUTANTS), case.name

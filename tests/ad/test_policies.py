@@ -11,11 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pitfalls_of_arrays  # noqa: F401 (enters its kernels)
-import pitfalls_of_memory  # noqa: F401 (likewise)
 import pytest
 import random_arrays
-from pitfall_kernels import PITFALLS
+from kernel_catalogue import differentiable
 from stackgrad.backends.base import Draws
 from stackgrad.compiler.ad.policies import POLICIES
 from stackgrad.compiler.errors import NotDifferentiable
@@ -105,6 +103,6 @@ def test_local_arrays(number: int) -> None:
     assert agree(source, {k: arrays[k] for k in used_arrays(source)}, {}, {"x": np.zeros(4), "y": given}) >= 0
 
 
-@pytest.mark.parametrize("name", sorted(name for name, p in PITFALLS.items() if not p.refused))
+@pytest.mark.parametrize("name", sorted(e.name for e in differentiable()))
 def test_pitfalls(name: str) -> None:
     assert agree(kernel(name), before(name), {}, seeds(name)) >= 0

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
+from kernel_catalogue.trip_counts import by_iteration
 from on_emulator import runtime
 from recorded_support import gradient, memory_of, near
 from stackgrad.backends.cuda.driver import Driver
 
 sys.path.append(str(Path(__file__).parent.parent / "runtime"))
-from gate_kernels import GATES, Data, check_gradient, slopes  # noqa: E402
+from gate_kernels import GATES, Data, check_gradient, nothing_else, slopes  # noqa: E402
 
 STEPS = 8
 
@@ -32,16 +33,7 @@ def gated(active: sg.Field, trips: sg.Field) -> tuple[sg.Kernel, sg.Field, sg.Fi
     x, y = (sg.field(sg.f32, active.shape, needs_grad=True) for _ in range(2))
     x.from_numpy(np.linspace(0.1, 1.4, active.shape[0], dtype=np.float32))
 
-    @sg.kernel
-    def k() -> None:
-        for i in active:
-            if active[i] > 0:
-                v = x[i]
-                for _ in range(trips[i]):
-                    v = 1.25 * sg.sin(v)
-                y[i] = v
-
-    return k, x, y
+    return nothing_else(x, y, active, trips), x, y
 
 
 def filled(active: np.ndarray, trips: np.ndarray) -> tuple[sg.Field, sg.Field]:
@@ -64,7 +56,7 @@ def check(k: sg.Kernel, x: sg.Field, y: sg.Field, chosen: np.ndarray, trips: np.
     before = {
         "x.grad": np.zeros(size, np.float32),
         "y.grad": np.ones(size, np.float32),
-        "active": chosen.astype(np.int32),
+        "gate": chosen.astype(np.int32),
         "trips": trips.astype(np.int32),
     }
     expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)
@@ -163,13 +155,7 @@ def test_one_deep_iteration_does_not_make_all_rows_deep() -> None:
         x, y = (sg.field(sg.f32, 301, needs_grad=True) for _ in range(2))
         x.fill(0.0)
 
-        @sg.kernel
-        def k() -> None:
-            for i in x:
-                v = x[i]
-                for _ in range(n[i]):
-                    v = sg.sin(v)
-                y[i] = v
+        k = by_iteration(x, y, n)
 
         run(driver, k, x, y)
         assert [launch[1:] for launch in driver.launches if launch[0] == "k_grad_task_0"] == [(1, 2)]

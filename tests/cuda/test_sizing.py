@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
+from kernel_catalogue.trip_counts import by_iteration, by_some_elements, by_while, by_written_array
 from on_emulator import runtime
 
 SIZE, STEPS = 40, 5
@@ -19,9 +20,12 @@ def device() -> Iterator[Any]:
         yield driver
 
 
-def by_element(n: sg.Field) -> sg.Kernel:
+def arrays() -> tuple[sg.Field, sg.Field]:
     x, y = (sg.field(sg.f32, SIZE, needs_grad=True) for _ in range(2))
+    return x, y
 
+
+def by_element(x: sg.Field, y: sg.Field, n: sg.Field) -> sg.Kernel:
     @sg.kernel
     def k() -> None:
         for i in x:
@@ -33,74 +37,8 @@ def by_element(n: sg.Field) -> sg.Kernel:
     return k
 
 
-def by_range(n: sg.Field) -> sg.Kernel:
-    x, y = (sg.field(sg.f32, SIZE, needs_grad=True) for _ in range(2))
-
-    @sg.kernel
-    def k() -> None:
-        for i in x:
-            v = x[i]
-            for _ in range(n[i]):
-                v = sg.sin(v)
-            y[i] = v
-
-    return k
-
-
-def by_counting(n: sg.Field) -> sg.Kernel:
-    """No expression says how often a loop runs that ends when it likes."""
-    x, y = (sg.field(sg.f32, SIZE, needs_grad=True) for _ in range(2))
-
-    @sg.kernel
-    def k() -> None:
-        for i in x:
-            v = x[i]
-            left = n[i]
-            while left > 0:
-                v = sg.sin(v)
-                left -= 1
-            y[i] = v
-
-    return k
-
-
-def by_written_array(n: sg.Field) -> sg.Kernel:
-    """The bounds are written by the kernel: it is counted on a copy of them."""
-    x, y = (sg.field(sg.f32, SIZE, needs_grad=True) for _ in range(2))
-    m = sg.field(sg.i32, SIZE)
-
-    @sg.kernel
-    def k() -> None:
-        for i in n:
-            m[i] = n[i]
-        for i in x:
-            v = x[i]
-            for _ in range(m[i]):
-                v = sg.sin(v)
-            y[i] = v
-
-    return k
-
-
-def by_many_elements(n: sg.Field) -> sg.Kernel:
-    """All of a small array is read back at once."""
-    x, y = (sg.field(sg.f32, SIZE, needs_grad=True) for _ in range(2))
-
-    @sg.kernel
-    def k() -> None:
-        for i in x:
-            v = x[i]
-            for j in sg.static(range(5)):
-                for _ in range(n[j]):
-                    v = sg.sin(v)
-            y[i] = v
-
-    return k
-
-
-def by_ranges_and_an_element(n: sg.Field) -> sg.Kernel:
+def by_ranges_and_an_element(x: sg.Field, y: sg.Field, n: sg.Field) -> sg.Kernel:
     """The first depth ranges over indices, the second is an element: no function of Python says both."""
-    x, y = (sg.field(sg.f32, SIZE, needs_grad=True) for _ in range(2))
 
     @sg.kernel
     def k() -> None:
@@ -117,10 +55,10 @@ def by_ranges_and_an_element(n: sg.Field) -> sg.Kernel:
 
 COSTS = {
     by_element: (0, 1),
-    by_many_elements: (0, 2),
+    by_some_elements: (0, 2),
     by_ranges_and_an_element: (1, 0),
-    by_range: (1, 0),
-    by_counting: (1, 0),
+    by_iteration: (1, 0),
+    by_while: (1, 0),
     by_written_array: (1, 0),
 }
 """(countings, readbacks) of a look."""
@@ -135,7 +73,7 @@ def counts(kernel: sg.Kernel) -> np.ndarray:
 def test_a_steady_state_looks_at_nothing_and_a_mutation_once(make: Callable[..., Any], device: Any) -> None:
     n = sg.field(sg.i32, SIZE)
     n.fill(STEPS)
-    kernel = make(n)
+    kernel = make(*arrays(), n)
     kernel()
     kernel.grad()
     countings, readbacks = COSTS[make]
@@ -153,10 +91,10 @@ def test_a_steady_state_looks_at_nothing_and_a_mutation_once(make: Callable[...,
     assert changed[:2].tolist() == [countings, readbacks] and changed[2] <= 2 and changed[3] == 1
 
 
-@pytest.mark.parametrize("make", [by_element, by_range, by_counting, by_written_array], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [by_element, by_iteration, by_while, by_written_array], ids=lambda make: make.__name__)
 def test_sizes_are_those_of_this_state(make: Callable[..., Any]) -> None:
     n = sg.field(sg.i32, SIZE)
-    kernel = make(n)
+    kernel = make(*arrays(), n)
     for trips in (np.arange(SIZE) % 7, np.full(SIZE, 3), np.zeros(SIZE, int)):
         n.from_numpy(trips.astype(np.int32))
         kernel()
@@ -188,7 +126,7 @@ def test_a_line_tells_of_each_binding(monkeypatch: pytest.MonkeyPatch, capfd: py
     monkeypatch.setenv("STACKGRAD_DEBUG_ADSTACK", "1")
     n = sg.field(sg.i32, SIZE)
     n.fill(STEPS)
-    kernel = by_range(n)
+    kernel = by_iteration(*arrays(), n)
     kernel()
     kernel.grad()
     kernel.grad()

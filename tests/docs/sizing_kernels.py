@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import stackgrad as sg
+from kernel_catalogue import trip_counts
 
 SIZE, STEPS, MORE = 40, 5, 9
 """Iterations of each kernel; trips of its loop before and after a change, at most."""
@@ -126,35 +127,14 @@ def by_element() -> Program:
 
 def by_some_elements() -> Program:
     """five elements of a field"""
-    x, y = _arrays()
     n = _numbers(8)
-
-    @sg.kernel
-    def k() -> None:
-        for i in x:
-            v = x[i]
-            for j in sg.static(range(5)):
-                for _ in range(n[j]):
-                    v = sg.sin(v)
-            y[i] = v
-
-    return _of(k, lambda: n.__setitem__(3, MORE))
+    return _of(trip_counts.by_some_elements(*_arrays(), n), lambda: n.__setitem__(3, MORE))
 
 
 def by_iteration() -> Program:
     """an element for each iteration"""
-    x, y = _arrays()
     n = _numbers(SIZE)
-
-    @sg.kernel
-    def k() -> None:
-        for i in x:
-            v = x[i]
-            for _ in range(n[i]):
-                v = sg.sin(v)
-            y[i] = v
-
-    return _of(k, lambda: n.__setitem__(7, MORE))
+    return _of(trip_counts.by_iteration(*_arrays(), n), lambda: n.__setitem__(7, MORE))
 
 
 def by_row_starts() -> Program:
@@ -177,20 +157,8 @@ def by_row_starts() -> Program:
 
 def by_while() -> Program:
     """a `while` on a value read"""
-    x, y = _arrays()
     n = _numbers(SIZE)
-
-    @sg.kernel
-    def k() -> None:
-        for i in x:
-            v = x[i]
-            left = n[i]
-            while left > 0:
-                v = sg.sin(v)
-                left -= 1
-            y[i] = v
-
-    return _of(k, lambda: n.__setitem__(7, MORE))
+    return _of(trip_counts.by_while(*_arrays(), n), lambda: n.__setitem__(7, MORE))
 
 
 def by_real() -> Program:
@@ -210,20 +178,8 @@ def by_real() -> Program:
 
 def by_written_array() -> Program:
     """an array that the kernel writes"""
-    x, y = _arrays()
-    n, m = _numbers(SIZE), sg.field(sg.i32, SIZE)
-
-    @sg.kernel
-    def k() -> None:
-        for i in n:
-            m[i] = n[i]
-        for i in x:
-            v = x[i]
-            for _ in range(m[i]):
-                v = sg.sin(v)
-            y[i] = v
-
-    return _of(k, lambda: n.__setitem__(7, MORE))
+    n = _numbers(SIZE)
+    return _of(trip_counts.by_written_array(*_arrays(), n), lambda: n.__setitem__(7, MORE))
 
 
 def by_foreign_array() -> Program:

@@ -17,8 +17,9 @@ from typing import Any
 from unittest.mock import patch
 
 _HERE = Path(__file__).resolve().parent
-if str(_HERE) not in sys.path:
-    sys.path.append(str(_HERE))
+for folder in (_HERE, _HERE.parent):
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 import stackgrad as sg  # noqa: E402
 from sizing_kernels import PROGRAMS, Program  # noqa: E402

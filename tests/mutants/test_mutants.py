@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pkgutil import resolve_name
-from typing import Any
 
-import memory_witnesses  # noqa: F401 (enters its kernels)
 import numpy as np
 import pytest
 import stackgrad as sg
-from mutant_witnesses import CONTENT, WITNESSES, fields
+from kernel_catalogue import CONTENT, ENTRIES, fields, witness, witnessed
 from stackgrad.backends.base import Draws
 from stackgrad.backends.launching.launcher import Launcher
 from stackgrad.compiler.ad import rule_reads, rules
@@ -38,24 +36,24 @@ REFUSED = {"risk-ignored", "extreme-stored-again", "extreme-read-between"}
 
 
 @pytest.fixture(scope="module")
-def kernels() -> dict[Any, Kernel]:
-    """The witnesses, traced."""
+def kernels() -> dict[str, Kernel]:
+    """The first witness of each mutant, traced, by name."""
     sg.init(arch=sg.reference, default_fp=sg.f64)
     made = fields()
-    return {maker: maker(made).ir() for maker in set(WITNESSES.values())}
+    return {name: ENTRIES[name].make(made).ir() for name in {witness(mutant).name for mutant in NAMES}}
 
 
-Right = Callable[[Any], tuple[Arrays, Arrays]]
+Right = Callable[[str], tuple[Arrays, Arrays]]
 
 
 @pytest.fixture(scope="module")
-def right(kernels: dict[Any, Kernel]) -> Right:
+def right(kernels: dict[str, Kernel]) -> Right:
     """Values and gradients of a witness by JAX, which shares nothing with what a mutant changes."""
     jax = JaxExecutor()
 
     @cache
-    def find(maker: Any) -> tuple[Arrays, Arrays]:
-        kernel = kernels[maker]
+    def find(name: str) -> tuple[Arrays, Arrays]:
+        kernel = kernels[name]
         arrays = arrays_of(kernel)
         values = jax.forward(kernel, arrays, {}, Draws())
         return values, jax.gradient(kernel, arrays, values, {}, Draws(), seeds_of(kernel))
@@ -141,7 +139,7 @@ def agrees(outcome: Outcome, expected: Arrays) -> bool:
 
 
 def test_every_mutant_has_a_witness_and_says_what_it_breaks() -> None:
-    assert set(WITNESSES) == set(NAMES)
+    assert witnessed() == set(NAMES)
     assert len(MUTANTS) >= 12
     for name, mutant in ((name, MUTANTS[name]) for name in NAMES):
         assert name == mutant.name and mutant.description.endswith(".") and mutant.rule
@@ -150,8 +148,8 @@ def test_every_mutant_has_a_witness_and_says_what_it_breaks() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_mutant_changes_a_result_and_leaves_nothing_behind(name, kernels, right) -> None:
-    mutant, maker = MUTANTS[name], WITNESSES[name]
-    kernel, (values, gradient) = kernels[maker], right(maker)
+    mutant, found_by = MUTANTS[name], witness(name).name
+    kernel, (values, gradient) = kernels[found_by], right(found_by)
     ask = lambda: answers(kernel, values)  # noqa: E731
     if mutant.shows == "tangent":
         gradient, ask = exact_tangents(kernel), lambda: tangent_answers(kernel)
@@ -191,6 +189,7 @@ OWNERS = """
     compiler.ad.grad_kernel compiler.ad.repeatable_reads:LocalAccesses  compiler.ad.forward:ForwardSweep
     compiler.ad.requirement:Requirements compiler.ad.reverse:TaskReverser  compiler.ad.risk:RiskAnalysis
     compiler.ad.sources:ValueSources compiler.ad.tangent:TangentSweep  compiler.ad.tangent_statements
+    compiler.ad.task_order
     compiler.passes.common_subexpressions:_Merger compiler.passes.dead_code:_Liveness
     compiler.passes.lower_exits:_ExitLowering compiler.analysis.needed_statements:NeededMarker
     compiler.passes.promote_elements:_ElementPromoter compiler.sizing.counting_kernel
@@ -245,9 +244,9 @@ def test_a_plant_needs_something_to_replace() -> None:
 
 
 def test_a_mutant_that_changes_nothing_is_noticed(kernels, right) -> None:
-    maker = WITNESSES["sub-without-sign"]
+    found_by = witness("sub-without-sign").name
     idle = replace(MUTANTS["sub-without-sign"], plant=MUTANTS["while-one-trip-short"].plant)
-    values, gradient = right(maker)
+    values, gradient = right(found_by)
     with idle.planted():
-        found = answers(kernels[maker], values)
+        found = answers(kernels[found_by], values)
     assert not is_caught(idle, found, values, gradient)

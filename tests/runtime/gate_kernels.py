@@ -58,6 +58,21 @@ class Data:
         return memory_of(gate=self.live, **fields)
 
 
+def nothing_else(x: Any, y: Any, gate: Any, trips: Any) -> Any:
+    """Return a kernel over given fields whose iterations do nothing outside the gate, gate[i] > 0."""
+
+    @sg.kernel
+    def k() -> None:
+        for i in gate:
+            if gate[i] > 0:
+                v = x[i]
+                for _ in range(trips[i]):
+                    v = 1.25 * sg.sin(v)
+                y[i] = v
+
+    return k
+
+
 def over_a_field(d: Data) -> Any:
     x, y, live, trips, count = d.x, d.y, d.live, d.trips, d.count
 

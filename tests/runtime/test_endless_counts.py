@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from kernel_catalogue.trip_counts import by_iteration
 from recorded_support import leaves
 from stackgrad import DeviceError
 from stackgrad.backends import registry
@@ -70,13 +71,7 @@ def test_a_bound_that_is_an_element(arch: str) -> None:
     n = sg.field(sg.i64, 3)
     n[1] = MANY
 
-    @sg.kernel
-    def k():
-        for i in x:
-            v = x[i]
-            for _ in range(n[i]):
-                v = sg.sin(v)
-            y[i] = v
+    k = by_iteration(x, y, n)
 
     with pytest.raises(DeviceError, match=f"{8 * MANY} bytes"):
         k.grad()

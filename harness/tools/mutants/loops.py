@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
-from ....compiler.ad import grad_kernel
+from ....compiler.ad import task_order
 from ....compiler.ad.requirement import Requirements, ReverseRead
 from ....compiler.ad.reverse import TaskReverser
 from ....compiler.ad.statements import REVERSE, Handler
 from ....compiler.ad.structure import BlockPath
 from ....compiler.ir import nodes as n
-from ....compiler.ir.kernels import Kernel
+from ....compiler.ir.kernels import Task
 from ....compiler.ir.roles import JUMPS
 from ....compiler.ir.statement import Block, Stmt
 from ....compiler.ir.walk import map_blocks
@@ -100,13 +101,13 @@ def _moved(r: TaskReverser, loop: n.For, edit: str) -> n.For:
 
 
 def _tasks_forward() -> Plant:
-    right = grad_kernel._reverse_tasks
+    right = task_order._last_to_first
 
-    def wrong(*args: object) -> Kernel:
-        made: Kernel = right(*args)  # type: ignore[arg-type]
-        return replace(made, tasks=made.tasks[::-1])
+    def wrong(*args: Any) -> tuple[Task, ...]:
+        tasks: tuple[Task, ...] = right(*args)
+        return tasks[::-1]
 
-    return patched(grad_kernel, "_reverse_tasks", wrong)
+    return patched(task_order, "_last_to_first", wrong)
 
 
 def _continue_leaves() -> Plant:

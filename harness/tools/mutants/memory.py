@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....compiler import driver as pipeline
-from ....compiler.ad import grad_kernel
+from ....compiler.ad import grad_kernel, task_order
 from ....compiler.ad.activity import Activity, find_activity
 from ....compiler.ad.check import check_state
 from ....compiler.ad.forward import ForwardSweep
@@ -32,12 +32,12 @@ from .planting import Mutant, Plant, patched, patched_handler
 
 def _earlier_tasks_left_out() -> Plant:
     """Return a mutant in which a grad task does not repeat earlier tasks on the copy of an array it reads."""
-    right = grad_kernel.writes_any
+    right = task_order.writes_any
 
     def wrong(task: Task, arrays: Collection[str]) -> bool:
         return right(task, arrays) and any(name.startswith("$") for name in arrays)
 
-    return patched(grad_kernel, "writes_any", wrong)
+    return patched(task_order, "writes_any", wrong)
 
 
 def _present_read() -> Plant:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ....compiler import driver as pipelines
-from ....compiler.ad import grad_kernel
+from ....compiler.ad import grad_kernel, task_order
 from ....compiler.ad.activity import Activity
 from ....compiler.ad.repeatable_reads import LocalAccesses
 from ....compiler.ad.requirement import Requirements
@@ -306,6 +306,6 @@ MUTANTS = (
         "prelude-missing",
         "The grad kernel finds the temporaries of the kernel empty.",
         "temporaries live for one launch, so a grad kernel makes them again",
-        lambda: patched(grad_kernel, "_temporaries", lambda *args: ()),
+        lambda: patched(task_order, "_temporaries", lambda *args: ()),
     ),
 )

@@ -1,11 +1,12 @@
-"""More of `pitfall_kernels`, as IR: local arrays, which the text of a program has no dynamic indices into."""
+"""Kernels about local arrays, as IR: the text of a program has no dynamic indices into them."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pitfall_kernels import pitfall
 from stackgrad.compiler.ir.parser import parse_kernel
+
+from .entry import entry
 
 LANES = """
 kernel k(x: f64[1] grad, w: f64[1] grad, y: f64[1] grad, c: i32[1]) {{
@@ -32,7 +33,7 @@ def lanes(body: str) -> SimpleNamespace:
     return SimpleNamespace(ir=lambda: parse_kernel(LANES.format(body=body)))
 
 
-@pitfall(
+@entry(
     "a read of a local array is repeated only where it finds the same",
     "overwritten-element-reread",
     "restored-element-reread",
@@ -63,7 +64,7 @@ def _element_overwritten(f):
     store y[%2], %24""")
 
 
-@pitfall("an array declared in a loop ends with the iteration", "array-outlives-iteration")
+@entry("an array declared in a loop ends with the iteration", "array-outlives-iteration")
 def _array_of_an_iteration(f):
     return lanes("""
     local v: f64
@@ -90,7 +91,7 @@ def _array_of_an_iteration(f):
     store y[%2], %23""")
 
 
-@pitfall("a slope belongs to one operation and operand", "slopes-shared")
+@entry("a slope belongs to one operation and operand", "slopes-shared")
 def _two_sines(f):
     """In each of three trips, of which only the slopes are saved."""
     return lanes("""
@@ -113,7 +114,7 @@ def _two_sines(f):
     store y[%2], %19""")
 
 
-@pitfall(
+@entry(
     "a loop that restores elements is reversed, active or not", "restoring-loop-skipped", "overwritten-element-reread"
 )
 def _integers_changed_by_an_inactive_loop(f):
