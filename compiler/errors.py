@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 PACKAGE = __name__.partition(".")[0]
 """Name of the outermost package that this module belongs to."""
@@ -115,6 +119,42 @@ class NotDifferentiable(LocatedError):
 
 class Unsupported(LocatedError):
     """Signal that a valid program cannot be run by this version or this backend."""
+
+
+class Refusals:
+    """Remember the located errors of work that fails each time alike, and raise them again without the work.
+
+    Errors are kept as their diagnostics, so nothing that the work used stays alive, and each error that is raised has a
+    traceback of its own.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[type[LocatedError], list[Diagnostic]]] = {}
+
+    def once(self, work: Hashable, do: Callable[[], T]) -> T:
+        """Return what some work gives. If it has raised a located error before, raise an equal error.
+
+        Args:
+            work: A key that is equal for the same work.
+            do: The work.
+        """
+        known = self._known.get(work)
+        if known is not None:
+            raise _located(*known)
+        try:
+            return do()
+        except LocatedError as error:
+            self._known[work] = type(error), list(error.diagnostics)
+            raise
+
+
+def _located(kind: type[LocatedError], diagnostics: list[Diagnostic]) -> LocatedError:
+    """Return an error of a class whose own constructor may take something else than diagnostics."""
+    error = kind.__new__(kind)
+    LocatedError.__init__(error, diagnostics)
+    return error
 
 
 class OutOfBounds(StackgradError, IndexError, AssertionError):

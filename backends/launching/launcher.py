@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.errors import AdstackOverflow, StackgradError
+from ...compiler.errors import AdstackOverflow, Refusals, StackgradError
 from ...compiler.ir.kernels import Kernel
 from ..base import Arrays, Backend, Draws, Executable, Options, Remote, Scalars, Sizes
 from ..words import CACHE_HITS, LAST, LAUNCHES
@@ -60,6 +60,7 @@ class Launcher:
         self._counting = None if lowered.counting is None else CountingLaunch(lowered, backend, options)
         self._finder = None if lowered.sizes is None else SizeFinder(lowered.kernel, lowered.sizes, backend, options)
         self._sizes: dict[object, Sizes] = {}
+        self._refusals = Refusals()
         self._last = self._fitting = NO_SIZES
         self._source = "fixed"
         self._standing: dict[int, Sizes] = {}
@@ -158,7 +159,7 @@ class Launcher:
         """Return the executable, compiled at the first call."""
         if self._executable is None:
             begin = time.perf_counter()
-            self._executable = self.backend.compile(self.kernel, self.options)
+            self._executable = self._refusals.once("compile", lambda: self.backend.compile(self.kernel, self.options))
             self.stats.compile_seconds += time.perf_counter() - begin
             if self._remote is not None:
                 self._executable.on_overflow(weakref.WeakMethod(self._explain_late))  # type: ignore[attr-defined]

@@ -29,7 +29,7 @@ from .inline import inline
 from .memory import kind_at
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number_of, static_operand
 from .places import ElementPlace, load, place, store, update
-from .reads import is_settled, length_read
+from .reads import failed_reads, is_settled, length_read
 from .refused_names import RefusedName
 from .static import evaluate_static, python_value
 from .text import lower_print
@@ -350,6 +350,7 @@ def _len(t: Tracer, node: ast.Call) -> Operand:
         try:
             found = len(x.value)
         except Exception as error:
+            t.reads += failed_reads(x.value, "len()")
             reason = f"the length of {describe(x)} fails: {type(error).__name__}: {error}"
             raise type_problem(reason, "correct it") from error
         t.reads += length_read(x.value, found)

@@ -16,6 +16,7 @@ from ..ir.roles import ARRAY_USES
 from ..ir.statement import Block, Stmt
 from ..ir.types import ArrayType
 from .protocols import FieldLike
+from .reads import PartRead, Read
 from .scope import Namer
 
 
@@ -95,12 +96,20 @@ class CapturedFields:
         """Return a mapping from the name of each parameter to its field object."""
         return {self._final(c): c.field for c in self._found.values() if c.used}
 
+    def reads(self) -> list[Read]:
+        """Return records of what the fields are: a field that a mistake is about may get a gradient later."""
+        return [PartRead(c.field, "form", _form, _form(c.field)) for c in self._found.values()]
+
     def _final(self, capture: _CapturedField) -> str:
         return self._renamed.get(capture.name, capture.name)
 
     def rename(self, block: Block) -> Block:
         """Return the block with final array names for gradients that were recorded before their fields."""
         return rename_arrays(block, self._renamed) if self._renamed else block
+
+
+def _form(field: FieldLike) -> tuple[Any, ...]:
+    return field.dtype, bool(field.needs_grad)
 
 
 def _array_type(field: FieldLike) -> ArrayType:

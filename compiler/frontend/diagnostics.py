@@ -81,6 +81,11 @@ class Diagnostics:
         """Return the warnings in order of their first occurrence."""
         return tuple(self._warnings)
 
+    @property
+    def has_errors(self) -> bool:
+        """Return True if a mistake was recorded."""
+        return bool(self._errors)
+
     def raise_errors(self, file: str) -> None:
         """Raise one error with all mistakes, if there are any.
 

@@ -29,7 +29,7 @@ from .lambdas import lambda_source
 from .matrices import METHODS
 from .memory import PLACES, Place, declare, resolve
 from .operands import Operand, Pack, Poison, Static, describe, number_of, static_operand
-from .reads import default_reads
+from .reads import definition_reads, failed_reads
 from .scope import FixedName, ReferenceName, Scopes
 from .source import annotation_of, read_source
 from .trees import form, leaves, with_leaves
@@ -59,6 +59,7 @@ def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand 
         is_lambda = getattr(target, "__name__", "") == "<lambda>"
         source = lambda_source(target.__code__) if is_lambda else read_source(target)
     except LocatedError as error:
+        t.reads += failed_reads(target, "source")
         first = error.diagnostics[0]
         raise ProblemError(type(error), first.reason, first.cure) from error
     active = Activation(target, source, is_kernel=False, call_span=t.active.source.span(node))
@@ -128,7 +129,7 @@ def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
         raise syntax_problem(
             f"`{function.__name__}` is called without its argument `{param.arg}`", f"give `{param.arg}`"
         )
-    t.reads += default_reads(function)
+    t.reads += definition_reads(function)
     return static_operand(default, param.arg)
 
 

@@ -78,6 +78,7 @@ def unknown_name_error(t: Tracer, node: ast.Name) -> ProblemError:
     if (function, name) in t.poisoned:
         raise PoisonError
     t.poisoned.add((function, name))
+    t.reads.append(NameRead(function, name, outer_name(function, name)))
     if name in t.scopes.expired:
         return _ended(t, node)
     if name in t.active.locals:

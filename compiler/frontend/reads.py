@@ -12,6 +12,7 @@ import builtins
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
@@ -24,6 +25,7 @@ from .functions import LanguageFunction, NDRange
 from .limits import ITEMS
 from .members import MembersStandIn
 from .protocols import LaunchShape, is_any_field, is_host_matrix, is_host_struct, is_host_view
+from .source import MISSING
 
 NUMBERS = (int, float, bool, str, type(None), Scalar, complex, bytes, range, slice, np.generic, np.dtype)
 """Objects of these classes cannot change: a different value is a different object."""
@@ -87,7 +89,21 @@ def attribute_read(owner: Any, name: str, found: Any) -> list[Read]:
         # The name is a constant, method or property of the class.
         owner = owner.kind
         found = getattr(owner, name, None)
-    return [] if is_settled(owner) else [PartRead(owner, name, attrgetter(name), found)]
+    look = partial(_attribute_or_missing, name=name) if found is MISSING else attrgetter(name)
+    return [] if is_settled(owner) else [PartRead(owner, name, look, found)]
+
+
+def _attribute_or_missing(owner: Any, name: str) -> Any:
+    return getattr(owner, name, MISSING)
+
+
+def failed_reads(owner: Any, name: str) -> list[Read]:
+    """Return a record, which never holds, of something that could not be read of an object that may change."""
+    return [] if is_settled(owner) else [PartRead(owner, name, _fail, MISSING)]
+
+
+def _fail(owner: Any) -> Any:
+    raise LookupError
 
 
 def item_read(owner: Any, key: Any, found: Any) -> list[Read]:
@@ -102,10 +118,12 @@ def length_read(owner: Any, found: int) -> list[Read]:
     return [] if is_settled(owner) else [PartRead(owner, "len()", len, found)]
 
 
-def default_reads(function: FunctionType) -> list[Read]:
-    """Return the records of reads of a function's default values."""
-    names = ("__defaults__", "__kwdefaults__")
-    return [PartRead(function, name, attrgetter(name), getattr(function, name)) for name in names]
+_definition = attrgetter("__code__", "__defaults__", "__kwdefaults__")
+
+
+def definition_reads(function: FunctionType) -> list[Read]:
+    """Return the record of the code and the default values of a function."""
+    return [PartRead(function, "definition", _definition, _definition(function))]
 
 
 def is_settled(owner: Any) -> bool:
@@ -113,7 +131,7 @@ def is_settled(owner: Any) -> bool:
     if isinstance(owner, ModuleType):
         return owner.__name__.partition(".")[0] in _SETTLED
     if isinstance(owner, (type, FunctionType)):
-        return owner.__module__.partition(".")[0] in _SETTLED
+        return (owner.__module__ or "").partition(".")[0] in _SETTLED
     plain = isinstance(owner, (*NUMBERS, np.ndarray, tuple, MembersStandIn, NDRange)) or type(owner) in (list, dict)
     of_host = is_host_matrix(owner) or is_host_struct(owner) or is_host_view(owner) or is_any_field(owner)
     return plain or of_host or type(owner).__module__.startswith(f"{_PACKAGE}.compiler.")
@@ -218,7 +236,7 @@ class InputFinder:
         """Record the objects that an expression reads; `inert` is True if its result is only passed on."""
         if isinstance(node, (ast.Name, ast.Attribute)):
             if not (isinstance(node, ast.Name) and node.id not in self._namespace):
-                self._leaf(self._chain(node), inert)
+                self._leaf(node, self._chain(node), inert)
         elif isinstance(node, ast.Subscript):
             self._visit(node.value, inert)
             self._visit(node.slice, False)
@@ -247,8 +265,10 @@ class InputFinder:
         self._found += attribute_read(owner, node.attr, found)
         return found
 
-    def _leaf(self, found: Any, inert: bool) -> None:
-        if not is_plain(found) and not (inert and _is_object(found)):
+    def _leaf(self, node: ast.expr, found: Any, inert: bool) -> None:
+        # An object that a property makes anew must be the one that the evaluation gives, not the one that is read here.
+        is_handed_on = inert and _is_object(found) and _quiet(node, self._namespace) is found
+        if not is_plain(found) and not is_handed_on:
             raise _Opaque
 
     def _call(self, node: ast.Call) -> None:
@@ -314,6 +334,11 @@ def _is_pure(called: Any) -> bool:
 def materialize(found: Any) -> Any:
     """Return `found`, the result of an expression, or a tuple of its items if it is an iterator."""
     return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
+
+
+def failure(error: Exception) -> tuple[str, type, str]:
+    """Return what stands for the result of a static expression that raised."""
+    return "failed", type(error), str(error)
 
 
 def is_builtin(name: str, function: FunctionType) -> bool:

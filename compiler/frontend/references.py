@@ -46,7 +46,7 @@ from .operands import (
     static_operand,
 )
 from .protocols import AnyField, index_text, is_any_field, is_field, is_matrix_field, is_struct_field, offset_of
-from .reads import attribute_read, item_read
+from .reads import attribute_read, failed_reads, item_read
 from .scope import CompoundVariable
 from .selections import IndexSelection, select, select_entries, swizzle
 from .source import MISSING
@@ -342,6 +342,8 @@ def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
         t.reads += item_read(base.value, key, item)
         return captured_operand(t, static_operand(item, f"{base.hint}_{key}"))
     except (TypeError, KeyError, IndexError, AttributeError) as error:
+        if isinstance(base, Static):
+            t.reads += failed_reads(base.value, "[]")
         raise type_problem(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
 
 

@@ -7,15 +7,16 @@ to all other objects weakly, as far as that is possible.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import is_
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from .functions import BoundFunc, NDRange
-from .protocols import is_any_field, is_host_matrix, is_host_struct, is_host_view
+from .parts import closure_parts, function_parts, has_closure_alone, method_parts, module_names, take_of
+from .protocols import is_host_matrix, is_host_struct, is_host_view
 from .reads import NUMBERS
 
 _DEPTH = 16
@@ -38,11 +39,14 @@ def word(number: Any) -> Any:
         return type(number), number.real.hex(), number.imag.hex()
     if isinstance(number, (range, slice)):
         return type(number), number.start, number.stop, number.step
+    if isinstance(number, CodeType):
+        # Equal code of two files may come from texts that differ in what Python ignores and a kernel does not.
+        return type(number), number.co_filename, number
     return type(number), number
 
 
 class ValueSnapshot:
-    """A `ValueSnapshot` is the snapshot of a number, a text or a type, which is compared by value."""
+    """A `ValueSnapshot` is the snapshot of a number, a text, a type or code, which is compared by value."""
 
     __slots__ = ("then", "_word")
 
@@ -73,23 +77,70 @@ class MethodSnapshot:
     Two methods cannot be compared by identity, because each look-up makes a new one.
     """
 
-    __slots__ = ("_kind", "_parts")
+    __slots__ = ("_kind", "_function", "_owner")
 
     def __init__(self, found: Any) -> None:
         self._kind = type(found)
-        self._parts = tuple(snapshot(part, 0) for part in _bound(found))
+        function, owner = method_parts(found)
+        self._function, self._owner = snapshot(function, 0), snapshot(owner, 0)
 
     def holds(self, now: Any) -> bool:
         """Return True if `now` is a bound method of the same function and the same object."""
-        return type(now) is self._kind and all(
-            one.holds(part) for one, part in zip(self._parts, _bound(now), strict=True)
+        if type(now) is not self._kind:
+            return False
+        function, owner = method_parts(now)
+        return self._function.holds(function) and self._owner.holds(owner)
+
+
+class Fresh:
+    """A `Fresh` describes a value that is made anew whenever one looks: what one finds at a second look.
+
+    Objects that both looks find at the same place last, and are compared by identity. All others are new at each look,
+    and are compared by their parts.
+
+    Attributes:
+        other: what the second look found in the same place, or None if it found nothing there.
+        inside: dictionary that collects the objects that are new at each look, by id.
+    """
+
+    __slots__ = ("other", "inside")
+
+    def __init__(self, other: Any, inside: dict[int, Any]) -> None:
+        self.other, self.inside = other, inside
+
+    def parts(self, found: Any, take: Callable[[Any], Any]) -> Fresh:
+        """Return the same for the parts of a value."""
+        return Fresh(take(self.other) if type(self.other) is type(found) else None, self.inside)
+
+    def items(self, found: Any) -> list[Fresh]:
+        """Return the same for each item of a list, tuple or dictionary."""
+        count = len(found)
+        is_alike = type(self.other) is type(found) and len(self.other) == count
+        return [Fresh(other, self.inside) for other in (_items(self.other) if is_alike else (None,) * count)]
+
+
+class FunctionSnapshot:
+    """A `FunctionSnapshot` is the snapshot of a function that is made anew at each look.
+
+    Two such functions are equal if they have the same code and module, and equal defaults, annotations and closures.
+    """
+
+    __slots__ = ("_code", "_names", "_take", "_parts")
+
+    def __init__(self, found: FunctionType, depth: int, fresh: Fresh) -> None:
+        self._code, self._names = ValueSnapshot(found.__code__), module_names(found)
+        self._take = closure_parts if has_closure_alone(found) else function_parts
+        self._parts = snapshot(self._take(found), depth - 1, fresh.parts(found, self._take))
+
+    def holds(self, now: Any) -> bool:
+        """Return True if the function has the same code and equal parts."""
+        return (
+            type(now) is FunctionType
+            and module_names(now) is self._names
+            and self._code.holds(now.__code__)
+            and has_closure_alone(now) is (self._take is closure_parts)
+            and self._parts.holds(self._take(now))
         )
-
-
-def _bound(method: Any) -> tuple[Any, Any]:
-    if isinstance(method, BoundFunc):
-        return method.func, method.receiver
-    return (method.__name__ if isinstance(method, BuiltinMethodType) else method.__func__), method.__self__
 
 
 class ItemsSnapshot:
@@ -98,20 +149,26 @@ class ItemsSnapshot:
     The items themselves are kept if all of them are numbers.
     """
 
-    __slots__ = ("_kind", "_keys", "_then", "_parts")
+    __slots__ = ("_kind", "_names", "_keys", "_then", "_parts")
 
-    def __init__(self, found: Any, depth: int, inside: dict[int, Any] | None = None) -> None:
+    def __init__(self, found: Any, depth: int, fresh: Fresh | None = None) -> None:
         self._kind = type(found)
-        self._keys = ItemsSnapshot(tuple(found), depth - 1) if isinstance(found, dict) else None
+        self._names = tuple(found) if isinstance(found, dict) and all(type(name) is str for name in found) else None
+        is_named = self._names is not None or not isinstance(found, dict)
+        self._keys = None if is_named else ItemsSnapshot(tuple(found), depth - 1)
         items = _items(found)
-        self._parts = tuple(snapshot(item, depth - 1, inside) for item in items)
+        others = [None] * len(items) if fresh is None else fresh.items(found)
+        self._parts = tuple(snapshot(item, depth - 1, other) for item, other in zip(items, others))
         self._then = items if all(isinstance(part, ValueSnapshot) for part in self._parts) else None
 
     def holds(self, now: Any) -> bool:
         """Return True if the container `now` has as many items and each item equals that of the snapshot."""
         if type(now) is not self._kind or len(now) != len(self._parts):
             return False
-        if self._keys is not None and not self._keys.holds(tuple(now)):
+        if self._names is not None:
+            if tuple(now) != self._names:
+                return False
+        elif self._keys is not None and not self._keys.holds(tuple(now)):
             return False
         items = _items(now)
         # Identical items need no comparison of their words.
@@ -151,43 +208,59 @@ class PartsSnapshot:
         found: the object.
         take: function that returns the parts.
         depth: limit of the nesting of containers.
-        inside: see `snapshot`.
+        fresh: see `snapshot`.
     """
 
     __slots__ = ("_kind", "_take", "_parts")
 
-    def __init__(
-        self, found: Any, take: Callable[[Any], Any], depth: int, inside: dict[int, Any] | None = None
-    ) -> None:
+    def __init__(self, found: Any, take: Callable[[Any], Any], depth: int, fresh: Fresh | None = None) -> None:
         self._kind, self._take = type(found), take
-        self._parts = snapshot(take(found), depth - 1, inside)
+        self._parts = snapshot(take(found), depth - 1, None if fresh is None else fresh.parts(found, take))
 
     def holds(self, now: Any) -> bool:
         """Return True if `now` has the same class and the same parts as the object of the snapshot."""
         return type(now) is self._kind and self._parts.holds(self._take(now))
 
 
-Snapshot = ValueSnapshot | IdentitySnapshot | MethodSnapshot | ItemsSnapshot | ArraySnapshot | PartsSnapshot
+Snapshot = (
+    ValueSnapshot | IdentitySnapshot | MethodSnapshot | FunctionSnapshot | ItemsSnapshot | ArraySnapshot | PartsSnapshot
+)
 
 
-def snapshot(found: Any, depth: int = _DEPTH, inside: dict[int, Any] | None = None) -> Snapshot:
+def snapshot(found: Any, depth: int = _DEPTH, fresh: Fresh | None = None) -> Snapshot:
     """Return a snapshot of an object, to compare the object with before later launches.
 
     Args:
         found: the object.
         depth: limit of the nesting of containers.
-        inside: dictionary that collects objects by id. If it is given, objects are compared by their attributes.
+        fresh: a second look at a value that is made anew each time, or None if objects are compared by identity.
     """
-    if isinstance(found, NUMBERS):
+    if isinstance(found, (*NUMBERS, CodeType)):
         return ValueSnapshot(found)
-    if isinstance(found, (MethodType, BuiltinMethodType, BoundFunc)):
+    if fresh is not None and found is fresh.other:
+        fresh = None
+    if fresh is None and isinstance(found, (MethodType, BuiltinMethodType, BoundFunc)):
         return MethodSnapshot(found)
     if depth <= 0:
         return IdentitySnapshot(found)
+    made = _container_snapshot(found, depth, fresh)
+    if made is not None:
+        return made
+    take = None if fresh is None else take_of(found)
+    if fresh is None or take is None:
+        return IdentitySnapshot(found)
+    fresh.inside[id(found)] = found
+    if isinstance(found, FunctionType):
+        return FunctionSnapshot(found, depth, fresh)
+    return PartsSnapshot(found, take, depth, fresh)
+
+
+def _container_snapshot(found: Any, depth: int, fresh: Fresh | None) -> Snapshot | None:
+    """Return a snapshot of an object that is always compared by its content, or None for any other object."""
     if is_host_matrix(found):
-        return PartsSnapshot(found, lambda now: (now.dtype, now.to_numpy()), depth)
+        return PartsSnapshot(found, _matrix_parts, depth)
     if isinstance(found, (list, tuple, dict)):
-        return ItemsSnapshot(found, depth, inside)
+        return ItemsSnapshot(found, depth, fresh)
     if isinstance(found, np.ndarray):
         return ArraySnapshot(found, depth)
     if isinstance(found, (set, frozenset)):
@@ -198,33 +271,24 @@ def snapshot(found: Any, depth: int = _DEPTH, inside: dict[int, Any] | None = No
         return PartsSnapshot(found, lambda now: (now.arr, now.offset, now.size), depth)
     if isinstance(found, NDRange):
         return PartsSnapshot(found, lambda now: now.axes, depth)
-    if inside is not None and hasattr(found, "__dict__") and not (is_any_field(found) or isinstance(found, _LASTING)):
-        inside[id(found)] = found
-        return PartsSnapshot(found, attributes, depth, inside)
-    return IdentitySnapshot(found)
+    return None
 
 
-_LASTING = (type, FunctionType, ModuleType)
+def _matrix_parts(found: Any) -> tuple[Any, Any]:
+    return found.dtype, found.to_numpy()
 
 
-def fresh_snapshot(found: Any) -> tuple[Snapshot, dict[int, Any]]:
-    """Return a snapshot of a temporary object, and the objects that are part of it, by id.
+def fresh_snapshot(found: Any, again: Any) -> tuple[Snapshot, dict[int, Any]]:
+    """Return a snapshot of a value that is made anew at each look, and the objects that are new in it, by id.
 
-    Such an object is, for example, made by a property. The objects are compared by their attributes.
+    Such a value is, for example, made by a property. What is new in it is compared by its parts.
+
+    Args:
+        found: the value.
+        again: what a second look found.
     """
     inside: dict[int, Any] = {}
-    return snapshot(found, _FRESH_DEPTH, inside), inside
-
-
-def attributes(found: Any) -> dict[str, Any]:
-    """Return the attributes of an object by name, those in `__slots__` included."""
-    slots = [name for kind in type(found).__mro__ for name in _names(vars(kind).get("__slots__", ()))]
-    held = {name: getattr(found, name) for name in slots if name != "__dict__" and hasattr(found, name)}
-    return held | dict(vars(found))
-
-
-def _names(slots: str | Iterable[str]) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+    return snapshot(found, _FRESH_DEPTH, Fresh(again, inside)), inside
 
 
 def reference_to(value: Any) -> Callable[[], Any]:

@@ -217,7 +217,7 @@ def outer_name(function: FunctionType, name: str) -> Any:
     """Return the object that a free name denotes now, in closure, module or builtins, or MISSING if there is none."""
     if name in function.__code__.co_freevars:
         cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-        return _cell(cell)
+        return cell_content(cell)
     if name in function.__globals__:
         return function.__globals__[name]
     return getattr(builtins, name, MISSING)
@@ -237,7 +237,7 @@ def annotation_of(function: FunctionType, name: str) -> Any:
     # A quoted annotation in a module that keeps annotations as text must be evaluated twice.
     for _ in range(2):
         if isinstance(found, str):
-            names = dict(zip(function.__code__.co_freevars, (_cell(c) for c in function.__closure__ or ())))
+            names = dict(zip(function.__code__.co_freevars, (cell_content(c) for c in function.__closure__ or ())))
             try:
                 found = eval(found, function.__globals__, names)
             except Exception:
@@ -245,7 +245,8 @@ def annotation_of(function: FunctionType, name: str) -> Any:
     return found
 
 
-def _cell(cell: CellType) -> Any:
+def cell_content(cell: CellType) -> Any:
+    """Return the content of a cell of a closure; MISSING if it has none."""
     try:
         return cell.cell_contents
     except ValueError:

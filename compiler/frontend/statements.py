@@ -22,6 +22,7 @@ from .functions import function_name
 from .members import is_container
 from .operands import Operand, Poison, Static, describe, number_of, static_operand
 from .places import assign, is_atomic, load, place, store, update
+from .reads import NameRead
 from .returns import return_from_kernel
 from .scope import FixedName
 from .source import MISSING, outer_name
@@ -127,6 +128,7 @@ def _declared(t: Tracer, node: ast.expr) -> Operand:
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     for name in names:
         if t.scopes.find(name) is None and outer_name(t.active.function, name) is MISSING:
+            t.reads.append(NameRead(t.active.function, name, MISSING))
             raise syntax_problem(
                 f"the type `{name}` is not known: Python keeps no name of a function for annotations alone",
                 f"define `{name}` at the top of the file, or convert the value with it",

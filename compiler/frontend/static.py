@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -20,7 +21,7 @@ from .opaque_values import OpaqueValue
 from .operands import UNKNOWN, MatrixValue, Operand, Pack, Poison, Static, known_object
 from .outer_names import outer_object
 from .protocols import is_any_field
-from .reads import EvaluationRead, InputFinder, is_plain, materialize
+from .reads import EvaluationRead, InputFinder, failed_reads, failure, is_plain, materialize
 from .scope import FixedName
 from .snapshots import snapshot
 from .source import outer_name
@@ -98,12 +99,21 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
     inputs = InputFinder(node, namespace).reads
     expression = ast.fix_missing_locations(ast.Expression(node))
     code = compile(expression, t.active.source.file, "eval")
-    found = _evaluated(code, namespace, node)
+    bound = {name: value for name, value in namespace.items() if name not in names}
+    whole = partial(EvaluationRead, t.active.function, code, tuple(names), bound)
+    try:
+        found = _evaluated(code, namespace, node)
+    except ProblemError as problem:
+        cause = problem.__cause__
+        t.reads += (
+            [whole(failure(cause))] if isinstance(cause, Exception) else failed_reads(t.active.function, "static")
+        )
+        raise
     if inputs is None:
+        t.reads.append(whole(found))
         _check_again(found, _evaluated(code, namespace, node), node)
-        bound = {name: value for name, value in namespace.items() if name not in names}
-        inputs = [EvaluationRead(t.active.function, code, tuple(names), bound, found)]
-    t.reads += inputs
+    else:
+        t.reads += inputs
     return found
 
 

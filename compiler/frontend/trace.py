@@ -56,6 +56,7 @@ def trace(
     options: FrontendOptions | None = None,
     name: str | None = None,
     given: Mapping[str, Any] | None = None,
+    reads: list[Read] | None = None,
 ) -> Traced:
     """Trace a Python function and return it as a kernel of stage `source`.
 
@@ -66,17 +67,21 @@ def trace(
         given: objects that stand for the other parameters: an `ArgumentArray`, `ArgumentMatrixArray` or
             `ArgumentStructArray` for an array of each launch, `Members` for an object with such parts, or any object
             known now.
+        reads: list to which the trace appends what it reads of Python objects, also if it raises.
 
     Raises:
         KernelSyntaxError, KernelTypeError, Unsupported: the function has mistakes; the error contains all of them.
     """
     source = read_source(function)
     t = Tracer(options or FrontendOptions())
+    t.reads = t.reads if reads is None else reads
     t.activations.append(Activation(function, source, is_kernel=True))
     t.results = results_of(t, source.tree, function)
     arguments = declare_parameters(t, source.tree, function, given or {})
     ended = t.run(source.tree.body)
     check_end(t, t.results, ended, source.tree)
+    if t.diagnostics.has_errors:
+        t.reads += t.captures.reads()
     t.diagnostics.raise_errors(source.file)
     loops.flush(t)
     kernel = Kernel(Namer().unique(name or function.__name__), _params(t, arguments), _tasks(t), (), tuple(t.locations))

@@ -249,9 +249,7 @@ class Tape(TapeReplay):
             self._guard.before_launch(binding, scalars)
         if self._counts:
             self._end_unseen(shared_boxes(binding, scalars))
-        differentiated = [binding] if self._records and binding.program.gradients else []
-        for taken in differentiated:
-            taken.prepare_taped()
+        differentiated = [binding] if self._records and _has_gradient(binding) else []
         if self._records and self._checks is not None:
             self._calls += self._checks.before_call()
         if not self.recording and not self.constant:
@@ -310,7 +308,7 @@ class Tape(TapeReplay):
                 self._log.shared.remember(array, boxes)
         if self._records:
             self._calls.append(lambda: binding.again(scalars))
-            if binding.program.gradients:
+            if _has_gradient(binding):
                 self._log.add(self._record(binding, scalars, draws))
         if self._ending:
             ending, self._ending = self._ending, {}
@@ -387,3 +385,8 @@ class Tape(TapeReplay):
             self._log.add(CustomRecord(gradient))
             for array in self._log.shared:
                 self._log.shared.remember(array)
+
+
+def _has_gradient(binding: Binding) -> bool:
+    """Return True if the gradient of a launch does something. Raise its error if it is refused."""
+    return bool(binding.program.gradients) and binding.prepare_taped().has_effect

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.errors import KernelTypeError, Span, warn
@@ -23,6 +23,8 @@ from ..runtime.usage_errors import KernelWarning
 from .aliasing import is_among
 from .arguments import REQUIRED, arrange_arguments
 from .calls import Call, take_apart
+from .equal_objects import EqualCalls, content_of
+from .failed_traces import FailedTraces
 from .matching import Matcher, ScalarMatcher, ValueMatcher, ViewMatcher, matcher_of
 from .prepared import Known
 from .specializations import TRACING, Specialization, Tracing, specialised
@@ -46,15 +48,19 @@ class Entry:
     Attributes:
         key: The kinds.
         special: What was traced for these kinds, with the guards of what the trace read.
+        equal: The calls that it also serves because their arguments are equal to those of its trace, or None.
         handles: Launches that machine code makes, by what tells them apart.
         is_dropped: True if the entry has ended.
     """
 
-    __slots__ = ("key", "special", "handles", "is_dropped", "_cache")
+    __slots__ = ("key", "special", "equal", "handles", "is_dropped", "_cache")
 
-    def __init__(self, key: tuple[Any, ...], special: Specialization, cache: CallCache) -> None:
+    def __init__(
+        self, key: tuple[Any, ...], special: Specialization, equal: EqualCalls | None, cache: CallCache
+    ) -> None:
         self.key = key
         self.special = special
+        self.equal = equal
         self.handles: dict[tuple[Any, ...], Handle] = {}
         self.is_dropped = False
         self._cache = cache
@@ -77,6 +83,7 @@ class CallCache:
         matchers: The matcher of each parameter.
         trace: The function that traces the kernel.
         takes_numbers: True if all parameters are numbers, and the kernel returns nothing.
+        is_faulty: True if the annotation of a parameter is wrong, which the trace will say.
         entries: The entries by key.
         last: What was launched last.
     """
@@ -100,8 +107,11 @@ class CallCache:
         self.matchers: tuple[Matcher, ...] = tuple(matcher_of(p, options) for p in parameters)
         self.trace = trace
         self.takes_numbers = takes_numbers
+        self.is_faulty = any(p.kind == "faulty" for p in parameters)
         self.entries: dict[tuple[Any, ...], Entry] = {}
         self.last: Specialization | None = None
+        self._equal: dict[Hashable, Entry] = {}
+        self._failed = FailedTraces()
         self._known: dict[tuple[int, ...], Known] = {}
         self._owners: dict[int, tuple[Any, set[Entry]]] = {}
         values = [isinstance(matcher, (ScalarMatcher, ValueMatcher)) for matcher in self.matchers]
@@ -173,14 +183,14 @@ class CallCache:
     def entry(self, args: tuple[Any, ...], call: Call) -> Entry:
         """Return the cache entry for the types of the arguments; trace the kernel if there is no valid entry."""
         key = (*call.key, call.shared) if len(call.leaves) > 1 else tuple(call.key)
-        found = self._holding(key) or self._trace(key, args, call)
+        found = self._holding(key) or self._made(key, args, call)
         # An array that the kernel captured is also given as an argument: trace again, with one name for both.
         own = found.special.own
         shared = [k for k, leaf in enumerate(call.leaves) if is_among(leaf, own)] if own else []
         if shared:
             key = (*key, *((k, id(call.leaves[k])) for k in shared))
             fixed = frozenset(id(call.leaves[k]) for k in shared)
-            found = self._holding(key) or self._trace(key, args, call, fixed)
+            found = self._holding(key) or self._made(key, args, call, fixed)
         self.last = found.special
         return found
 
@@ -190,6 +200,27 @@ class CallCache:
         if found is not None and not hold(found.special.guards):
             self.drop(found)
             return None
+        return found
+
+    def _made(
+        self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int] = frozenset()
+    ) -> Entry:
+        """Return an entry that was traced for equal arguments, or else a new one; see `_trace`."""
+        content = content_of(call.owners) if call.owners else None
+        if content is None:
+            return self._trace(key, args, call, fixed)
+        of_kinds = tuple(None if k in call.places else one for k, one in enumerate(key))
+        equal = EqualCalls((of_kinds, content.key), content, call.owners)
+        found = self._equal.get(equal.key)
+        if found is None or found.equal is None:
+            return self._trace(key, args, call, fixed, equal, content.lasting)
+        if not found.equal.hold(call.owners):
+            self.drop(found)
+            return self._trace(key, args, call, fixed, equal, content.lasting)
+        if not found.equal.count(call.owners):
+            return self._trace(key, args, call, fixed)
+        # What is made ready for objects would outlive the objects of this call.
+        call.is_volatile = True
         return found
 
     def bound(self, entry: Entry, call: Call) -> Binding:
@@ -202,7 +233,13 @@ class CallCache:
     # -- making ---------------------------------------------------------------------------------------------
 
     def _trace(
-        self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int] = frozenset()
+        self,
+        key: tuple[Any, ...],
+        args: tuple[Any, ...],
+        call: Call,
+        fixed: frozenset[int],
+        equal: EqualCalls | None = None,
+        lasting: Sequence[Any] = (),
     ) -> Entry:
         """Trace the kernel for the types of a call's arguments, and return the new cache entry.
 
@@ -211,23 +248,46 @@ class CallCache:
             args: The arguments of the call.
             call: The parts of the call.
             fixed: Identities of arrays that stand for themselves, because the kernel captured them.
+            equal: The calls with equal arguments, which the entry will serve too, or None.
+            lasting: Objects in the arguments with which the entry ends.
         """
         with TRACING:
             found = self.entries.get(key)
             if found is not None:
                 return found
-            if len(self.entries) == _MANY:
-                warn(
-                    f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change "
-                    "as scalar parameters, as in `dt: sg.f32`, not as templates",
-                    KernelWarning,
-                )
-            parameters = zip(self.names, self.matchers, args)
-            special = specialised(parameters, call.leaves, fixed, self.trace, self.span, self.constant)
-            made = self.entries[key] = Entry(key, special, self)
-            for owner in call.owners:
+            self._warn_of_many()
+            parameters = list(zip(self.names, self.matchers, args))
+            special = self._failed.once(
+                key,
+                call.owners,
+                lambda reads: specialised(
+                    parameters, call.leaves, fixed, self.trace, self.span, self.constant, equal, reads
+                ),
+            )
+            made = self.entries[key] = Entry(key, special, equal, self)
+            if equal is not None:
+                self._share(made, equal)
+            for owner in (*call.owners, *lasting):
                 self._depend(made, owner)
             return made
+
+    def _warn_of_many(self) -> None:
+        """Warn once if the kernel has so many entries that the program may mean something else."""
+        if len(self.entries) == _MANY:
+            warn(
+                f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change "
+                "as scalar parameters, as in `dt: sg.f32`, not as templates",
+                KernelWarning,
+            )
+
+    def _share(self, entry: Entry, equal: EqualCalls) -> None:
+        """Let an entry serve calls with equal arguments. Of too many such entries the oldest stops doing so."""
+        if len(self._equal) >= _KEPT:
+            oldest = self._equal.pop(next(iter(self._equal)))
+            oldest.equal = None
+            if self.entries.get(oldest.key) is not oldest:
+                self.drop(oldest)
+        self._equal[equal.key] = entry
 
     def remember(self, args: tuple[Any, ...], call: Call, entry: Entry) -> Known:
         """Cache a call by the identity of its arguments, and return the cached call.
@@ -253,20 +313,31 @@ class CallCache:
     def drop(self, entry: Entry) -> None:
         """Remove an entry from the cache, with all its cached calls and ready launches."""
         entry.is_dropped = True
+        if entry.equal is not None and self._equal.get(entry.equal.key) is entry:
+            del self._equal[entry.equal.key]
+        if self.last is entry.special:
+            self.last = None
+        self._leave(entry)
+
+    def _leave(self, entry: Entry) -> None:
+        """End what an entry has for the very objects of its trace, and their launches."""
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
         self._known = {ids: known for ids, known in self._known.copy().items() if known.entry is not entry}
         for _, entries in self._owners.copy().values():
             entries.discard(entry)
-        if self.last is entry.special:
-            self.last = None
         for handle in list(entry.handles.values()):
             handle.retire()
 
     def clear(self) -> None:
         """Remove all entries, because a new cache replaces this one."""
-        for entry in list(self.entries.values()):
+        for entry in self.all:
             self.drop(entry)
+
+    @property
+    def all(self) -> tuple[Entry, ...]:
+        """Return all entries, also those whose objects have died, and that serve equal ones."""
+        return tuple(dict.fromkeys([*self.entries.values(), *self._equal.values()]))
 
     def _depend(self, entry: Entry, owner: Any) -> None:
         """Let the death of an object remove an entry; keep the object alive if it allows no weak reference."""
@@ -289,10 +360,13 @@ class CallCache:
         known[1].add(entry)
 
     def _owner_died(self, number: int) -> None:
-        """Remove all entries that depend on an object with this id, which has died."""
+        """Drop all entries that depend on the object that had this identity, and that serve no equal ones."""
         _, entries = self._owners.pop(number, (None, set()))
         for entry in list(entries):
-            self.drop(entry)
+            if entry.equal is not None and number not in entry.equal.lasting:
+                self._leave(entry)
+            else:
+                self.drop(entry)
 
     # -- mistakes -------------------------------------------------------------------------------------------
 

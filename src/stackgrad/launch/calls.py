@@ -20,21 +20,29 @@ class Call:
         scalars: The numbers of this launch.
         leaves: The arrays of this launch.
         owners: Objects whose identity is part of the key.
+        places: The place of each of these identities in the key.
         is_volatile: True if the same objects may mean something else in the next call.
         ends: For each argument, the number of arrays and of numbers up to its end.
         shared: Which arrays are the same memory, see `aliasing.aliases`, or None; set when the call is complete.
     """
 
-    __slots__ = ("key", "scalars", "leaves", "owners", "is_volatile", "ends", "shared")
+    __slots__ = ("key", "scalars", "leaves", "owners", "places", "is_volatile", "ends", "shared")
 
     def __init__(self) -> None:
         self.key: list[Any] = []
         self.scalars: list[Any] = []
         self.leaves: list[Leaf] = []
         self.owners: list[Any] = []
+        self.places: list[int] = []
         self.is_volatile = False
         self.ends: list[tuple[int, int]] = []
         self.shared: tuple[int, ...] | None = None
+
+    def know(self, value: Any) -> None:
+        """Make the identity of an object part of the key."""
+        self.places.append(len(self.key))
+        self.key.append(id(value))
+        self.owners.append(value)
 
 
 class Taker(Protocol):

@@ -86,6 +86,7 @@ class BoundGradient:
         "foreign",
         "before",
         "regions",
+        "_writes",
         "_versions",
     )
 
@@ -98,6 +99,7 @@ class BoundGradient:
         self.arrays = arrays
         self.launcher = side.launcher
         self.memory = memory_of(program, arrays, side.arrays)
+        self._writes = side.writes
         self.written = fields_of(program, arrays, side.writes)
         named = dict.fromkeys(self.before.get(name, name) for name in side.reads)
         primals = [name for name in named if name in arrays and not name.endswith(GRAD)]
@@ -105,6 +107,12 @@ class BoundGradient:
         others = (name for name in primals if not isinstance(arrays[name], Array))
         self.foreign = tuple(name for name in others if name not in binding.own)
         self._versions = version_source(program, arrays, side.launcher)
+
+    @property
+    def has_effect(self) -> bool:
+        """Return False if a launch changes nothing and checks nothing, because no derivative flows in the kernel."""
+        lowered = self.launcher.lowered
+        return bool(self._writes) or lowered.marking is not None or lowered.claims is not None
 
     def read_boxes(self, scalars: Scalars, kept: Mapping[str, BeforeContent] = NOTHING) -> dict[Array, list[Box]]:
         """Return the boxes of each primal array that the gradient may read with these scalar arguments.

@@ -6,7 +6,7 @@ Invariant: what a call launches was traced under the present settings, on live f
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
@@ -27,7 +27,9 @@ from .text_kernels import TextKernel, kernel_from_text
 
 if TYPE_CHECKING:
     from ..backends.launching.launcher import LoweringLike
+    from ..compiler.frontend.reads import Read
     from ..compiler.frontend.trace import Traced
+    from .call_cache import Entry
     from .program import Binding, Program
     from .specializations import Specialization
 
@@ -64,7 +66,17 @@ class Kernel(Generic[P, R]):
     Invariant: `__call__` and `grad` are slots: a call runs no Python code before the function that stands there.
     """
 
-    __slots__ = ("__wrapped__", "__name__", "_method", "_cache", "_forward", "_reverse", "is_constant", *_CALLS)
+    __slots__ = (
+        "__wrapped__",
+        "__name__",
+        "_method",
+        "_cache",
+        "_unfinished",
+        "_forward",
+        "_reverse",
+        "is_constant",
+        *_CALLS,
+    )
     is_stackgrad_kernel = True
 
     def __init__(self, function: Callable[P, R], is_constant: bool = False) -> None:
@@ -73,6 +85,7 @@ class Kernel(Generic[P, R]):
         self.__name__ = getattr(function, "__name__", "kernel")
         self._method = False
         self._cache: CallCache | None = None
+        self._unfinished: CallCache | None = None
         self._forward, self._reverse = CallSite(self, False), CallSite(self, True)
         self.direct(False, self._forward.first)
         self.direct(True, self._reverse.check if is_constant else self._reverse.first)
@@ -162,14 +175,16 @@ class Kernel(Generic[P, R]):
     @property
     def programs(self) -> tuple[Program, ...]:
         """Return all programs traced under the present settings, one for each combination of argument types."""
-        cache = self._cache
-        if cache is None or cache.generation != RUNTIME.generation:
-            return ()
-        return tuple(entry.special.program for entry in cache.entries.values())
+        return tuple(entry.special.program for entry in self._entries(lambda cache: cache.entries.values()))
 
     def stats(self) -> KernelStats:
         """Return the counts of launches and countings and the compile time, summed over all specializations."""
-        return stats_of(self.programs)
+        return stats_of(entry.special.program for entry in self._entries(lambda cache: cache.all))
+
+    def _entries(self, take: Callable[[CallCache], Iterable[Entry]]) -> Iterable[Entry]:
+        """Return entries of the present call cache, or none if nothing was launched under the present settings."""
+        cache = self._cache
+        return take(cache) if cache is not None and cache.generation == RUNTIME.generation else ()
 
     # -- tracing --------------------------------------------------------------------------------------------
 
@@ -188,29 +203,36 @@ class Kernel(Generic[P, R]):
             old = self._cache
             if old is not None and old.generation == RUNTIME.generation:
                 return old
-            from ..compiler.frontend.parameters import parameters_of
-            from ..compiler.frontend.returns import returns_value
-            from ..compiler.frontend.source import read_source
-
-            function: Any = self.__wrapped__
-            span, options = definition_span(function), frontend_options()
-            read_source(function)
-            parameters = parameters_of(function, options, self._method)
-            kinds = {p.kind for p in parameters}
-            takes_numbers = kinds <= {"scalar"} and not returns_value(function)
-            made = CallCache(self.__name__, parameters, options, span, self._traced, self.is_constant, takes_numbers)
-            if takes_numbers or "faulty" in kinds:
+            made = self._unfinished
+            if made is None or made.generation != RUNTIME.generation:
+                made = self._new_cache()
+            if made.takes_numbers or made.is_faulty:
+                # A cache that remembers why its trace failed is used again, unless an annotation may be why.
+                self._unfinished = None if made.is_faulty else made
                 made.entry((), Call())
             if old is not None:
                 old.clear()
             self._forward.begin()
             self._reverse.begin()
-            self._cache = made
+            self._cache, self._unfinished = made, None
             return made
 
-    def _traced(self, given: Mapping[str, Any]) -> Traced:
+    def _new_cache(self) -> CallCache:
+        """Return a call cache for the present settings, without an entry."""
+        from ..compiler.frontend.parameters import parameters_of
+        from ..compiler.frontend.returns import returns_value
+        from ..compiler.frontend.source import read_source
+
+        function: Any = self.__wrapped__
+        span, options = definition_span(function), frontend_options()
+        read_source(function)
+        parameters = parameters_of(function, options, self._method)
+        takes_numbers = {p.kind for p in parameters} <= {"scalar"} and not returns_value(function)
+        return CallCache(self.__name__, parameters, options, span, self._traced, self.is_constant, takes_numbers)
+
+    def _traced(self, given: Mapping[str, Any], reads: list[Read]) -> Traced:
         """Trace the kernel with the given stand-ins for its parameters, show the warnings, and return the trace."""
-        traced = trace_function(self.__wrapped__, given)
+        traced = trace_function(self.__wrapped__, given, reads)
         for warning in traced.warnings:
             warn(warning.render(), KernelWarning)
         return traced

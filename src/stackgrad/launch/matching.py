@@ -279,8 +279,7 @@ class ObjectMatcher:
             if len(call.scalars) > count or not kind.__dataclass_params__.frozen:
                 call.is_volatile = True
         else:
-            key.append(id(value))
-            call.owners.append(value)
+            call.know(value)
 
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return the object with stand-ins in place of the arrays and numbers that may differ in each launch."""

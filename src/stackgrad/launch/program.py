@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from ..backends.base import Draws
 from ..backends.launching.launcher import NO_DRAWS, Launcher
 from ..backends.words import WATCHED
-from ..compiler.errors import NotDifferentiable, Span
+from ..compiler.errors import NotDifferentiable, Refusals, Span
 from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.nodes import Random
 from ..compiler.ir.types import ArrayType
@@ -27,19 +28,20 @@ from ..runtime.dump import dump_kernels
 from ..runtime.session import RUNTIME, stamp
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .directions import BoundGradient, ProgramSide, TouchedArrays, is_by_hand, is_checked
+from .kept_draws import KeptDraws
 from .lowerings import cached_lowering
 from .watched_launches import launch_watched
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars
     from ..backends.launching.launcher import LoweringLike
+    from ..compiler.driver import Lowering
     from ..runtime.guards import Guard
     from .ordered_launches import OrderedLaunch
 
 NOTHING: Mapping[str, np.ndarray] = {}
 Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
 """A function that returns arrays by name; given a direction of forward mode, also their tangents `x.dual`."""
-_KEPT_DRAWS = 65536
 
 
 def no_arrays(direction: int | None) -> Mapping[str, np.ndarray]:
@@ -61,7 +63,7 @@ class Program:
         "has_random",
         "_forward",
         "_reverse",
-        "_draws",
+        "draws",
         "_forward_regions",
         "_reverse_regions",
         "_forward_side",
@@ -71,6 +73,7 @@ class Program:
         "_taped",
         "_detached",
         "_overwritten",
+        "_refusals",
         "orderings",
         "guards",
         "constant",
@@ -85,7 +88,7 @@ class Program:
         self.has_random = any(isinstance(s, Random) for s in walk_kernel(kernel))
         self._forward: Launcher | None = None
         self._reverse: Launcher | None = None
-        self._draws: dict[object, Draws] = {}
+        self.draws = KeptDraws()
         self._forward_regions: AccessRegions | None = None
         self._reverse_regions: AccessRegions | None = None
         self._forward_side: ProgramSide | None = None
@@ -95,6 +98,7 @@ class Program:
         self._detached: dict[frozenset[str], Program] = {}
         self._overwritten: frozenset[str] | None = None
         self._taped: TouchedArrays | None = None
+        self._refusals = Refusals()
         self.orderings: dict[bool, OrderedLaunch | None] = {}
         self.guards: tuple[Guard, ...] = ()
 
@@ -109,7 +113,7 @@ class Program:
             from ..compiler.driver import prepare_forward as prepare
 
             debug = RUNTIME.settings.debug
-            self._forward = self._launcher(cached_lowering(prepare, self.kernel, check=debug, stated=debug), "forward")
+            self._forward = self._launcher(self._lowered("forward", prepare, check=debug, stated=debug), "forward")
         return self._forward
 
     def reverse(self) -> Launcher:
@@ -118,7 +122,8 @@ class Program:
             self._need_gradients()
             from ..compiler.driver import prepare_reverse
 
-            made = cached_lowering(prepare_reverse, self.kernel, check=RUNTIME.settings.debug, stated=is_checked())
+            check = RUNTIME.settings.debug
+            made = self._lowered("reverse", prepare_reverse, check=check, stated=is_checked())
             self._reverse = self._launcher(made, "reverse")
         return self._reverse
 
@@ -139,7 +144,7 @@ class Program:
         from ..compiler.driver import prepare_reverse
 
         check = RUNTIME.settings.debug
-        made = cached_lowering(prepare_reverse, self.kernel, check=check, taped=True, stated=is_checked())
+        made = self._lowered("taped", prepare_reverse, check=check, taped=True, stated=is_checked())
         launcher = self._launcher(made, "reverse.taped" if made.before else "reverse")
         if made.before or self._reverse is not None:
             return TouchedArrays(ProgramSide(launcher), AccessRegions(launcher.kernel))
@@ -168,8 +173,9 @@ class Program:
             from ..compiler.ad.detach import detach_loads
             from ..compiler.driver import prepare_tangent
 
-            kernel = detach_loads(self.kernel, constants)
-            made = cached_lowering(prepare_tangent, kernel, carriers, check=RUNTIME.settings.debug)
+            kernel, check = detach_loads(self.kernel, constants), RUNTIME.settings.debug
+            work = partial(cached_lowering, prepare_tangent, kernel, carriers, check=check)
+            made = self._refusals.once(("tangent", carriers, constants), work)
             found = self._tangents[carriers, constants] = self._launcher(made, "tangent")
         return found
 
@@ -181,7 +187,8 @@ class Program:
 
             gradient = (self.taped().side if taped else self.reverse_side()).launcher
             before, check = gradient.lowered.before, RUNTIME.settings.debug
-            made = cached_lowering(prepare_second, gradient.kernel, carriers, constants, before, check=check)
+            work = partial(cached_lowering, prepare_second, gradient.kernel, carriers, constants, before, check=check)
+            made = self._refusals.once(("second", carriers, constants, taped), work)
             found = self._second[carriers, constants, taped] = self._launcher(made, "reverse.tangent")
         return found
 
@@ -237,29 +244,15 @@ class Program:
         """Return the names of the array parameters that have an adjoint array."""
         return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
+    def _lowered(self, work: str, prepare: Callable[..., Lowering], **options: bool) -> Lowering:
+        """Return a lowering of the kernel. Raise the error of an earlier attempt again without lowering it."""
+        return self._refusals.once(work, partial(cached_lowering, prepare, self.kernel, **options))
+
     def _launcher(self, made: LoweringLike, kind: str) -> Launcher:
         dump_kernels(self.kernel, made, kind)
         launcher = Launcher(made, RUNTIME.backend, RUNTIME.options)
         RUNTIME.launchers.add(launcher)
         return launcher
-
-    # -- random numbers -------------------------------------------------------------------------------------
-
-    def draws_forward(self, arguments: tuple[object, ...]) -> Draws:
-        """Return the random key of a new forward launch, and store it for the gradient with the same arguments."""
-        draws = RUNTIME.draws()
-        if len(self._draws) >= _KEPT_DRAWS:
-            self._draws.pop(next(iter(self._draws)))
-        self._draws[arguments] = draws
-        return draws
-
-    def draws_reverse(self, arguments: tuple[object, ...]) -> Draws:
-        """Return the random key of the last forward launch with these arguments, whose draws the gradient repeats."""
-        draws = self._draws.get(arguments)
-        if draws is None:
-            reason = f"kernel {self.kernel.name} draws random numbers, and was not launched with these arguments before"
-            raise NotDifferentiable(reason, "launch the kernel with the same arguments before its grad", self.span)
-        return draws
 
 
 class Binding:
@@ -342,11 +335,12 @@ class Binding:
 
     def draws_forward(self, scalars: Scalars) -> Draws:
         """Return the random key of a new launch with these scalar arguments."""
-        return self.program.draws_forward(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
+        return self.program.draws.new(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
 
     def draws_reverse(self, scalars: Scalars) -> Draws:
         """Return the random key of the last launch with these arguments. Raise NotDifferentiable if there is none."""
-        return self.program.draws_reverse(self._arguments(scalars)) if self.program.has_random else NO_DRAWS
+        program = self.program
+        return program.draws.last(self._arguments(scalars), program) if program.has_random else NO_DRAWS
 
     def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
         """Return a key that identifies a launch by the addresses of its arrays and by its scalar arguments.

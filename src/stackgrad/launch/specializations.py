@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from .stand_ins import StandInMaker
 
 if TYPE_CHECKING:
     from ..compiler.errors import Span
+    from ..compiler.frontend.reads import Read
     from ..compiler.frontend.trace import Traced
+    from .equal_objects import EqualCalls
     from .matching import Matcher
 
 TRACING = threading.RLock()
@@ -34,8 +37,11 @@ TRACING = threading.RLock()
 
 hold_while_forking(TRACING, 0)
 
-Tracing = Callable[[Mapping[str, Any]], "Traced"]
-"""A function that traces the kernel, given what its parameters stand for."""
+Tracing = Callable[[Mapping[str, Any], "list[Read]"], "Traced"]
+"""A function that traces the kernel, given what its parameters stand for.
+
+It appends what the trace reads of Python objects to the list, also if the trace fails.
+"""
 
 
 class Specialization:
@@ -137,6 +143,8 @@ def specialised(
     trace: Tracing,
     span: Span | None,
     constant: bool,
+    equal: EqualCalls | None,
+    reads: list[Read],
 ) -> Specialization:
     """Trace a kernel for the arguments of a call, and return the specialization; the caller holds the lock TRACING.
 
@@ -147,10 +155,14 @@ def specialised(
         trace: The function that traces the kernel.
         span: The `def` of the kernel.
         constant: True if launches of the kernel are constant to derivatives.
+        equal: The calls with equal arguments, which are guarded too, or None.
+        reads: A list to which the trace appends what it reads of Python objects.
     """
     make = StandInMaker(leaves, fixed)
     stand_ins = {name: matcher.stand_in(value, make) for name, matcher, value in parameters}
-    traced = trace({name: one for name, one in stand_ins.items() if not isinstance(one, LaunchValue)})
+    traced = trace({name: one for name, one in stand_ins.items() if not isinstance(one, LaunchValue)}, reads)
+    if equal is not None:
+        equal.guard(partial(guards_of, traced.reads))
     return Specialization(Program(traced.kernel, span, constant), traced)
 
 

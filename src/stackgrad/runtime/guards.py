@@ -6,48 +6,49 @@ or a NumPy array. What a guard cannot compare in this way is looked up anew befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from ..backends.host.pinned_names import PinnedName, pin_cell, pin_global
-from ..compiler.frontend.reads import NUMBERS, EvaluationRead, NameRead, PartRead, Read, materialize
+from ..compiler.frontend.parts import class_attribute, is_of_class, module_names, part_names
+from ..compiler.frontend.reads import EvaluationRead, NameRead, PartRead, Read, failure, materialize
 from ..compiler.frontend.snapshots import (
     ArraySnapshot,
     IdentitySnapshot,
     Snapshot,
     ValueSnapshot,
-    attributes,
     fresh_snapshot,
     reference_to,
     snapshot,
 )
 from ..compiler.frontend.source import MISSING
-
-_PACKAGE = f"{__name__.partition('.')[0]}.compiler."
+from .fresh_objects import NOWHERE, FreshObjects, Reach
 
 
 class _OuterName:
     """Represent a global or closure variable by name, through a weak reference to the function that uses it.
 
     Attributes:
-        function: A weak reference to the function.
+        function: A function that returns the function, or None if it has died.
         name: The name.
         cell: The number of the closure cell of the name, or -1 if the name is global.
+        names: The names of the module of a function that is made anew for each launch, else None.
     """
 
-    __slots__ = ("function", "name", "cell")
+    __slots__ = ("function", "name", "cell", "names")
 
-    def __init__(self, function: FunctionType, name: str) -> None:
-        free = function.__code__.co_freevars
-        self.function, self.name = reference_to(function), name
+    def __init__(self, function: FunctionType, name: str, fresh: FreshObjects) -> None:
+        free, reach = function.__code__.co_freevars, fresh.reach(function)
+        self.function, self.name = reach or reference_to(function), name
         self.cell = free.index(name) if name in free else -1
+        self.names = module_names(function) if reach is not None else None
 
     def now(self) -> Any:
         """Return the present value of the variable, or MISSING if it has none or is a builtin of Python."""
+        if self.cell < 0 and self.names is not None:
+            return self.names.get(self.name, MISSING)
         function = self.function()
         if function is None:
             return MISSING
@@ -64,8 +65,8 @@ class NameGuard:
 
     __slots__ = ("_outer", "_then")
 
-    def __init__(self, read: NameRead) -> None:
-        self._outer = _OuterName(read.function, read.name)
+    def __init__(self, read: NameRead, fresh: FreshObjects) -> None:
+        self._outer = _OuterName(read.function, read.name, fresh)
         self._then = snapshot(read.found)
 
     def holds(self) -> bool:
@@ -74,6 +75,8 @@ class NameGuard:
 
     def pin(self) -> PinnedName | None:
         """Return a description by which machine code can check the variable, or None if it cannot."""
+        if self._outer.names is not None:
+            return None
         function, now = self._outer.function(), self._outer.now()
         if now is MISSING or not isinstance(self._then, (ValueSnapshot, IdentitySnapshot)):
             return None
@@ -87,8 +90,8 @@ class PartGuard:
 
     __slots__ = ("_owner", "_look", "_then")
 
-    def __init__(self, read: PartRead, then: Snapshot, owner: Callable[[], Any]) -> None:
-        self._owner, self._look, self._then = owner, read.look, then
+    def __init__(self, owner: Reach, look: Callable[[Any], Any], then: Snapshot) -> None:
+        self._owner, self._look, self._then = owner, look, then
 
     def holds(self) -> bool:
         """Return True if the property has the same value as during the trace, and the object is alive."""
@@ -111,27 +114,26 @@ class EvaluationGuard:
 
     __slots__ = ("_outer", "_bound", "_code", "_then")
 
-    def __init__(self, read: EvaluationRead, then: Snapshot) -> None:
-        self._outer = [_OuterName(read.function, name) for name in read.outer]
-        self._bound = {name: _held(value) for name, value in read.bound.items()}
+    def __init__(self, read: EvaluationRead, then: Snapshot, fresh: FreshObjects) -> None:
+        self._outer = [_OuterName(read.function, name, fresh) for name in read.outer]
+        self._bound = {name: fresh.held(value) for name, value in read.bound.items()}
         self._code, self._then = read.code, then
 
     def holds(self) -> bool:
         """Return True if the expression has the same value as during the trace."""
-        try:
-            return self._then.holds(self.evaluated())
-        # The trace that follows raises it again and shows its line.
-        except Exception:
-            return False
+        return self._then.holds(self.evaluated())
 
     def evaluated(self) -> Any:
-        """Evaluate the compile-time expression of the guard again, and return its value."""
+        """Return what the expression gives now, or what stands for its error."""
         namespace = {name: held() for name, held in self._bound.items()}
         for outer in self._outer:
             found = outer.now()
             if found is not MISSING:
                 namespace[outer.name] = found
-        return materialize(eval(self._code, namespace))
+        try:
+            return materialize(eval(self._code, namespace))
+        except Exception as error:
+            return failure(error)
 
     def pin(self) -> PinnedName | None:
         """Return None, because machine code cannot evaluate expressions."""
@@ -141,61 +143,73 @@ class EvaluationGuard:
 Guard = NameGuard | PartGuard | EvaluationGuard
 
 
-def _held(value: Any) -> Callable[[], Any]:
-    """Return a function that returns the value, or None after the value has died; some values it keeps alive."""
-    if isinstance(value, (*NUMBERS, np.ndarray)) or type(value).__module__.startswith(_PACKAGE):
-        return lambda: value
-    if type(value) in (list, tuple):
-        parts = [_held(part) for part in value]
-        return lambda: type(value)(part() for part in parts)
-    if type(value) is dict:
-        named = {key: _held(part) for key, part in value.items()}
-        return lambda: {key: part() for key, part in named.items()}
-    return reference_to(value)
-
-
 # ---- making ---------------------------------------------------------------------------------------------------------
 
 
-def guards_of(reads: Iterable[Read]) -> tuple[Guard, ...]:
-    """Return guards of all Python objects that a trace has read."""
+def guards_of(reads: Iterable[Read], places: Mapping[int, tuple[Any, Reach]] = NOWHERE) -> tuple[Guard, ...]:
+    """Return guards of all Python objects that a trace has read.
+
+    Args:
+        reads: The records of the trace.
+        places: Objects whose parts need no guards, because the caller compares them, by id, each with a function that
+            returns the object that is in its place now.
+    """
     made: dict[Any, Guard] = {}
-    fresh_objects: dict[int, Any] = {}
+    fresh = FreshObjects(places)
     for read in reads:
         if isinstance(read, NameRead):
-            made.setdefault((id(read.function), read.name), NameGuard(read))
+            if not (read.function in fresh and _is_part(read.function, read.name)):
+                made.setdefault((id(read.function), read.name), NameGuard(read, fresh))
         elif isinstance(read, EvaluationRead):
-            then = _lasting(read.found, EvaluationGuard(read, ValueSnapshot(None)).evaluated, fresh_objects)
-            made[id(read)] = EvaluationGuard(read, then)
+            then = _lasting(read.found, EvaluationGuard(read, ValueSnapshot(None), fresh).evaluated, fresh)
+            made[id(read)] = EvaluationGuard(read, then, fresh)
         elif (id(read.owner), read.name) not in made:
-            owner = reference_to(read.owner)
-            if id(read.owner) in fresh_objects:
-                if read.name in attributes(read.owner):
-                    continue  # The guard of the expression that made the object compares this attribute.
-                owner = _kept(read.owner)
-            then = _lasting(read.found, partial(read.look, read.owner), fresh_objects)
-            made[id(read.owner), read.name] = PartGuard(read, then, owner)
+            guard = _part_guard(read, fresh)
+            if guard is not None:
+                made[id(read.owner), read.name] = guard
     return tuple(made.values())
 
 
-def _kept(owner: Any) -> Callable[[], Any]:
-    """Return a function that returns the object; the function keeps the object alive."""
-    return lambda: owner
+def _is_part(function: FunctionType, name: str) -> bool:
+    """Return True if what a name means is a part of a function that is made anew, and is compared with it."""
+    return name in function.__code__.co_freevars or module_names(function) is None
 
 
-def _lasting(found: Any, again: Callable[[], Any], fresh_objects: dict[int, Any]) -> Snapshot:
+def _part_guard(read: PartRead, fresh: FreshObjects) -> PartGuard | None:
+    """Return a guard of a part of an object; None if the guard of what made the object compares the part."""
+    owner = read.owner
+    if owner not in fresh:
+        then = _lasting(read.found, partial(read.look, owner), fresh)
+        return PartGuard(reference_to(owner), read.look, then)
+    if read.name in part_names(owner):
+        return None
+    if isinstance(read.name, str) and is_of_class(owner, read.name):
+        look = partial(class_attribute, name=read.name)
+        return PartGuard(reference_to(type(owner)), look, snapshot(look(type(owner))))
+    reach = fresh.reach(owner)
+    assert reach is not None, "the object is fresh"
+    return PartGuard(reach, read.look, _lasting(read.found, partial(read.look, owner), fresh))
+
+
+def _lasting(found: Any, again: Callable[[], Any], fresh: FreshObjects) -> Snapshot:
     """Return a snapshot of a value that also equals the new objects that a repeated read may create.
 
     Args:
         found: The value that the trace found.
         again: A function that looks again.
-        fresh_objects: Objects that are made anew at each look, by identity; this function adds to them.
+        fresh: Objects that are made anew at each look; this function adds to them.
     """
     then = snapshot(found)
-    if isinstance(then, (ValueSnapshot, ArraySnapshot)) or then.holds(again()):
+    if isinstance(then, (ValueSnapshot, ArraySnapshot)):
         return then
-    made, inside = fresh_snapshot(found)
-    fresh_objects |= inside
+    try:
+        other = again()
+    except Exception:  # Nothing that later looks give will be what the trace found.
+        other = MISSING
+    if then.holds(other):
+        return then
+    made, inside = fresh_snapshot(found, other)
+    fresh.add(inside)
     return made
 
 

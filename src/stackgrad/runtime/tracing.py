@@ -9,20 +9,26 @@ from ..compiler.errors import Span, StackgradError
 from .session import RUNTIME
 
 if TYPE_CHECKING:
+    from ..compiler.frontend.reads import Read
     from ..compiler.frontend.trace import Traced
     from ..compiler.frontend.type_inference import FrontendOptions
 
 
-def trace_function(function: Callable[..., Any], given: Mapping[str, Any] | None = None) -> Traced:
+def trace_function(
+    function: Callable[..., Any], given: Mapping[str, Any] | None = None, reads: list[Read] | None = None
+) -> Traced:
     """Return the trace of a function under the present settings.
 
-    `given` tells by name what the parameters that are no numbers stand for.
+    Args:
+        function: The function.
+        given: What the parameters that are no numbers stand for, by name.
+        reads: A list to which the trace appends what it reads of Python objects, also if it fails.
     """
     from ..compiler.frontend.trace import trace
 
     RUNTIME.tracing = True
     try:
-        return trace(function, frontend_options(), given=given)
+        return trace(function, frontend_options(), given=given, reads=reads)
     finally:
         RUNTIME.tracing = False
 

@@ -1,0 +1,255 @@
+"""Recognize arguments that are other objects than in earlier calls, but equal to them for every kernel.
+
+A call such as `k(Options(3))` or `k(lambda v: 2 * v)` gives a new object each time. Two objects are equal if they have
+the same class and equal parts, down to numbers, texts, classes and modules. Objects that contain fields, or large
+arrays, are recognized by identity alone. Invariant: nothing in this module keeps an argument alive after a call.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backends.forks import free_in_child
+from ..compiler.frontend.functions import NDRange
+from ..compiler.frontend.members import is_container
+from ..compiler.frontend.parts import Take, module_names, take_of
+from ..compiler.frontend.protocols import is_any_field, is_host_matrix, is_host_struct, is_host_view
+from ..compiler.frontend.reads import NUMBERS
+from ..compiler.frontend.snapshots import word
+from ..runtime.fresh_objects import Reach
+from ..runtime.guards import hold
+
+if TYPE_CHECKING:
+    from ..runtime.guards import Guard
+
+_MOST_PARTS = 256
+_MOST_BYTES = 4096
+_USES = 16
+"""Number of calls with the same objects after which they get an entry of their own, which launches faster."""
+
+
+class _Same:
+    """A key that is equal for the same object alone."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: object) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.thing is self.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+class _NotComparable(Exception):
+    """An object is compared by identity, or is too large to be compared."""
+
+
+class _Place:
+    """The place of a part in an argument.
+
+    Attributes:
+        thing: The part.
+        step: A function that finds it in the object that contains it; None for the argument itself.
+        around: The place of that object, or the number of the argument.
+    """
+
+    __slots__ = ("thing", "step", "around")
+
+    def __init__(self, thing: Any, step: Callable[[Any], Any] | None, around: Any) -> None:
+        self.thing, self.step, self.around = thing, step, around
+
+
+class Content:
+    """The content of the arguments of a call that are recognized by identity.
+
+    Attributes:
+        key: A key that is equal for equal arguments.
+        places: The number and the place of each object in the arguments that is compared by its parts, by id.
+        lasting: Objects in the arguments, or arguments, that are compared by identity.
+    """
+
+    __slots__ = ("key", "places", "lasting", "_left", "_compared")
+
+    def __init__(self, owners: Sequence[Any]) -> None:
+        self.places: dict[int, tuple[int, _Place]] = {}
+        self.lasting: list[Any] = []
+        self._left, self._compared = _MOST_PARTS, len(owners)
+        self.key: Hashable = tuple([self._key(owner, None, k) for k, owner in enumerate(owners)])
+
+    @property
+    def is_compared(self) -> bool:
+        """Return True if one of the arguments is compared by its parts."""
+        return self._compared > 0
+
+    def _key(self, value: Any, step: Callable[[Any], Any] | None, around: Any) -> Hashable:
+        """Return the key of a part, and note where it is. An object that cannot be compared is its own key."""
+        plain = _plain_key(value)
+        if plain is not None:
+            if isinstance(value, (set, frozenset)):
+                self.places[id(value)] = len(self.places), _Place(value, step, around)
+            return plain
+        count, left = len(self.places), self._left
+        try:
+            return self._key_of_parts(value, step, around)
+        except _NotComparable:
+            if _is_memory(value) and step is not None:
+                raise
+            self._left = left
+            for number in list(self.places)[count:]:
+                del self.places[number]
+            self.lasting.append(value)
+            self._compared -= step is None
+            return _Same, id(value)
+
+    def _key_of_parts(self, value: Any, step: Callable[[Any], Any] | None, around: Any) -> Hashable:
+        kind, take, header = _apart(value)
+        seen = self.places.get(id(value))
+        if seen is not None and kind is not tuple:
+            return seen[0]
+        place = _Place(value, step, around)
+        self.places[id(value)] = len(self.places), place
+        parts = take(value)
+        self._left -= len(parts)
+        if self._left < 0:
+            raise _NotComparable
+        if isinstance(parts, dict):
+            names = tuple([word(name) if isinstance(name, NUMBERS) else _Same(name) for name in parts])
+            keys = [self._key(one, _item(take, name), place) for name, one in parts.items()]
+            return kind, header, names, tuple(keys)
+        return kind, header, tuple([self._key(one, _item(take, k), place) for k, one in enumerate(parts)])
+
+
+def _item(take: Take, key: Any) -> Callable[[Any], Any]:
+    return lambda found: take(found)[key]
+
+
+def _plain_key(value: Any) -> Hashable | None:
+    """Return the key of a value without parts, or None for a value that has parts."""
+    kind = type(value)
+    if isinstance(value, NUMBERS):
+        number: Hashable = word(value)
+        return number
+    if isinstance(value, (type, ModuleType)):
+        return _Same(value)
+    if isinstance(value, NDRange):
+        return kind, value.axes
+    if isinstance(value, (set, frozenset)) and all(isinstance(one, NUMBERS) for one in value):
+        return kind, tuple(sorted(map(repr, map(word, value))))
+    if is_host_matrix(value):
+        return kind, value.dtype, _plain_key(value.to_numpy())
+    if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
+        return kind, value.dtype, value.shape, value.tobytes()
+    return None
+
+
+def _apart(value: Any) -> tuple[type, Take, Hashable]:
+    """Return the class of an object, the function that takes it apart, and what beside its parts tells it apart."""
+    kind = type(value)
+    if isinstance(value, (list, tuple, dict)):
+        if getattr(value, "__dict__", None):
+            raise _NotComparable
+        return kind, dict if isinstance(value, dict) else tuple, None
+    take = None if _is_memory(value) or is_container(value) or is_host_struct(value) else take_of(value)
+    if take is None:
+        raise _NotComparable
+    if isinstance(value, FunctionType):
+        return kind, take, (word(value.__code__), _Same(module_names(value)))
+    return kind, take, None
+
+
+def _is_memory(value: Any) -> bool:
+    """Return True if a value is a field or a large array; what contains it is compared by identity too."""
+    # An entry keeps the fields alive that its kernel uses. So it must end with an object that has fields of its own.
+    return is_any_field(value) or is_host_view(value) or isinstance(value, np.ndarray)
+
+
+def content_of(owners: Sequence[Any]) -> Content | None:
+    """Return the content of arguments, or None if all of them are recognized by identity alone."""
+    content = Content(owners)
+    return content if content.is_compared else None
+
+
+class EqualCalls:
+    """The calls that an entry of the call cache serves because their arguments are equal to those of its trace.
+
+    Attributes:
+        key: The key of these calls.
+        lasting: Objects that must be the same in all of these calls, by id.
+    """
+
+    __slots__ = ("key", "lasting", "_content", "_guards", "_owners", "_lock", "_last", "_uses")
+
+    def __init__(self, key: Hashable, content: Content, owners: Sequence[Any]) -> None:
+        self.key = key
+        self.lasting = frozenset(map(id, content.lasting))
+        self._content: Content | None = content
+        self._guards: tuple[Guard, ...] = ()
+        self._owners: Sequence[Any] = owners
+        self._lock = free_in_child(threading.RLock())
+        self._last: list[Reach] = []
+        self._uses = 0
+
+    def guard(self, make: Callable[[Mapping[int, tuple[Any, Reach]]], tuple[Guard, ...]]) -> None:
+        """Guard what the trace read beside the content of the arguments; called once, after the trace.
+
+        Args:
+            make: A function that returns guards, given how to reach each object in the arguments of a later call.
+        """
+        content, self._content = self._content, None
+        assert content is not None, "called once"
+        self._guards = make(
+            {number: (place.thing, self._reach(place)) for number, (_, place) in content.places.items()}
+        )
+        self._owners = ()
+
+    def _reach(self, place: _Place) -> Reach:
+        """Return a function that finds a place in the arguments of the call that is being checked."""
+        steps: list[Callable[[Any], Any]] = []
+        while place.step is not None:
+            steps.insert(0, place.step)
+            place = place.around
+        number = place.around
+
+        def reach() -> Any:
+            found = self._owners[number]
+            for step in steps:
+                found = step(found)
+            return found
+
+        return reach
+
+    def hold(self, owners: Sequence[Any]) -> bool:
+        """Return True if a trace of a call with these arguments would read what the trace of the entry has read."""
+        with self._lock:
+            self._owners = owners
+            try:
+                return hold(self._guards)
+            finally:
+                self._owners = ()
+
+    def count(self, owners: Sequence[Any]) -> bool:
+        """Count a call; return False if the last calls all gave these objects, which deserve an entry of their own."""
+        is_same = len(self._last) == len(owners) and all(
+            last() is owner for last, owner in zip(self._last, owners, strict=True)
+        )
+        self._uses = self._uses + 1 if is_same else 0
+        if not is_same:
+            self._last = [_weakly(owner) for owner in owners]
+        return self._uses < _USES
+
+
+def _weakly(owner: Any) -> Reach:
+    """Return a weak reference; for an object that allows none, one that has died."""
+    try:
+        return weakref.ref(owner)
+    except TypeError:
+        return lambda: None

@@ -1,0 +1,108 @@
+"""Reach objects that programs make anew for each launch, such as what a property returns.
+
+The object that a trace has seen is gone at the next launch. A guard that needs it asks for the one in its place.
+Invariant: nothing in this module keeps objects of the program alive, apart from numbers, texts and NumPy arrays, and
+objects of classes that Python cannot copy by their attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import CellType, FunctionType, MappingProxyType, MethodType
+from typing import Any
+
+import numpy as np
+
+from ..compiler.frontend.functions import Func
+from ..compiler.frontend.parts import attributes, function_parts, module_names
+from ..compiler.frontend.reads import NUMBERS
+from ..compiler.frontend.snapshots import reference_to
+from ..compiler.frontend.source import MISSING
+
+Reach = Callable[[], Any]
+"""A function that returns an object, or None if it has died."""
+
+NOWHERE: Mapping[int, tuple[Any, Reach]] = MappingProxyType({})
+
+_PACKAGE = f"{__name__.partition('.')[0]}.compiler."
+
+
+class FreshObjects:
+    """The objects that were made for one trace alone, and how guards reach those that take their place later.
+
+    Args:
+        places: Objects by id, each with a function that returns the object in its place.
+    """
+
+    def __init__(self, places: Mapping[int, tuple[Any, Reach]] = NOWHERE) -> None:
+        self._places = dict(places)
+        self._objects: dict[int, Any] = {}
+
+    def __contains__(self, thing: object) -> bool:
+        return id(thing) in self._places or id(thing) in self._objects
+
+    def add(self, objects: Mapping[int, Any]) -> None:
+        """Add objects by id."""
+        self._objects.update(objects)
+
+    def reach(self, thing: Any) -> Reach | None:
+        """Return a function that returns the object in the place of this one; None if this object is not fresh."""
+        if id(thing) not in self._places:
+            if id(thing) not in self._objects:
+                return None
+            self._places[id(thing)] = thing, lambda: thing  # An object that contains itself contains this one.
+            self._places[id(thing)] = thing, self._copier(thing)
+        return self._places[id(thing)][1]
+
+    def held(self, value: Any) -> Reach:
+        """Return a function that returns a value again without keeping it alive; None if the object has died."""
+        reach = self.reach(value)
+        if reach is not None:
+            return reach
+        if isinstance(value, (*NUMBERS, np.ndarray)) or type(value).__module__.startswith(_PACKAGE):
+            return lambda: value
+        if type(value) in (list, tuple):
+            parts = [self.held(part) for part in value]
+            return lambda: type(value)(part() for part in parts)
+        if type(value) is dict:
+            named = {key: self.held(part) for key, part in value.items()}
+            return lambda: {key: part() for key, part in named.items()}
+        return reference_to(value)
+
+    def _copier(self, thing: Any) -> Reach:
+        """Return a function that makes an object that is equal to a fresh one."""
+        if isinstance(thing, FunctionType):
+            return self._function_copier(thing)
+        if isinstance(thing, MethodType):
+            function, owner = self.held(thing.__func__), self.held(thing.__self__)
+            return lambda: MethodType(function(), owner())
+        if isinstance(thing, Func):
+            inner = self.held(thing.function)
+            return lambda: Func(inner())
+        kind = type(thing)
+        try:
+            object.__new__(kind)
+        except TypeError:  # A class that is not made of Python's own attributes alone.
+            return lambda: thing
+        parts = {name: self.held(part) for name, part in attributes(thing).items()}
+
+        def copied() -> Any:
+            made = object.__new__(kind)
+            for name, part in parts.items():
+                object.__setattr__(made, name, part())
+            return made
+
+        return copied
+
+    def _function_copier(self, function: FunctionType) -> Reach:
+        code, module, name = function.__code__, module_names(function), function.__name__
+        held = self.held(function_parts(function))
+
+        def copied() -> FunctionType:
+            defaults, keywords, annotations, contents, names = held()
+            cells = tuple(CellType() if one is MISSING else CellType(one) for one in contents)
+            made = FunctionType(code, names if module is None else module, name, defaults, cells)
+            made.__kwdefaults__, made.__annotations__ = keywords, annotations
+            return made
+
+        return copied
