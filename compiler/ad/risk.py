@@ -11,12 +11,12 @@ or if k = 0 and the write comes first. A pair that this does not decide may be c
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd
 
-from ..analysis.affine import Affine, IndexForms, is_own, single_iteration, subtract, surely_differ
+from ..analysis.affine import Affine, IndexForms, Symbol, is_own, single_iteration, subtract, surely_differ
 from ..ir import nodes as n
 from ..ir.kernels import Kernel, Task
 from ..ir.roles import ARRAY_WRITES
@@ -109,6 +109,7 @@ class RiskAnalysis:
         self.structures = [Structure(t) for t in kernel.tasks]
         self.forms = [IndexForms(t) for t in kernel.tasks]
         self.ranges = [Ranges(t, f) for t, f in zip(kernel.tasks, self.forms)]
+        self.ends = [_ends(t) for t in kernel.tasks]
         sites = [s for t in range(len(kernel.tasks)) for s in self._sites(t)]
         self.writes = [s for s in sites if isinstance(s.occurrence.stmt, ARRAY_WRITES)]
         self.loads = [s for s in sites if isinstance(s.occurrence.stmt, n.Load)]
@@ -219,9 +220,11 @@ class RiskAnalysis:
         access, other = first.occurrence.stmt, write.occurrence.stmt
         found = RiskPair(access, other, first.task, write.task)  # type: ignore[arg-type]
         # A write in a later task, and any write of a task whose bounds hold the access, comes after the access.
-        if write.task != first.task or first.in_bounds:
-            data = self._data([p for p, _ in pairs], first.task) or self._data([q for _, q in pairs], write.task)
-            return replace(found, inside=MAYBE if data and not first.in_bounds else HITS)
+        if first.in_bounds:
+            return replace(found, inside=HITS)
+        if write.task != first.task:
+            sure = not write.occurrence.path and not self._open(pairs, first.task, write.task)
+            return replace(found, inside=HITS if sure else MAYBE)
         inside = self._same_iteration(first.occurrence, write.occurrence, pairs, first.task)
         task = self.kernel.tasks[first.task]
         alone = not task.is_parallel or single_iteration(task)
@@ -261,13 +264,33 @@ class RiskAnalysis:
         steps = [self._steps(s, pairs, varying, t) for _, s in loops]
         if NEVER in steps or any(_constant_apart(p, q, varying) for p, q in pairs):
             return NO
-        certain = HITS if all(_meets(p, q) for p, q in pairs) else MAYBE
-        for step in steps:
-            if step == UNKNOWN:
-                return MAYBE if certain == MAYBE or self._data([f for pair in pairs for f in pair], t) else HITS
-            if step != 0:
-                return certain if isinstance(step, int) and step > 0 else NO
-        return certain if comes_after(write, first, structure) else NO
+        # The outermost loop whose trips may differ tells which of the two comes first.
+        step, loop = next(((s, loop) for s, (_, loop) in zip(steps, loops) if s != 0), (0, None))
+        again = comes_after(write, first, structure)
+        if not (step == UNKNOWN or isinstance(step, int) and step > 0 or step == 0 and again):
+            return NO
+        # A write that stands deeper than the access may not run. In one trip, equal forms name one element.
+        if write.path != common:
+            return MAYBE
+        if again and all(p == q for p, q in pairs):
+            return HITS
+        known = isinstance(loop, n.For) and step != UNKNOWN and not self._by_data({loop.index}, t)
+        return HITS if known and all(_meets(p, q) for p, q in pairs) else MAYBE
+
+    def _open(self, pairs: list[tuple[Affine, Affine]], t: int, later: int) -> bool:
+        """Return True if a launch decides, by data, whether an access of task t and a write of a later task meet."""
+        return any(
+            self._by_data({v for p in forms for v in p.symbols()}, k) for forms, k in zip(zip(*pairs), (t, later))
+        )
+
+    def _by_data(self, symbols: Collection[Symbol], t: int) -> bool:
+        """Return True if one of these symbols of task t, or the range of a loop with such an index, is data."""
+        forms, ends = self.forms[t], self.ends[t]
+        return any(
+            isinstance(s, Value)
+            and (s not in ends or self._by_data({v for e in ends[s] for v in forms.form(e).symbols()}, t))
+            for s in symbols
+        )
 
     def _data(self, forms: list[Affine], t: int) -> bool:
         """Return True if the indices depend on values other than loop indices, arguments and shapes, such as data."""
@@ -311,6 +334,12 @@ class RiskAnalysis:
         if None in distance or self._data([f for pair in pairs for f in pair], t):
             return None if any(_constant_apart(p, q, varying) for p, q in pairs) else ()
         return tuple(d for d in distance if d is not None) if any(distance) else None
+
+
+def _ends(task: Task) -> dict[Value, tuple[Value, Value]]:
+    """Return begin and end of the loop of each index of a task."""
+    own = dict(zip(task.indices, zip(task.begin, task.end)))
+    return own | {s.index: (s.begin, s.end) for s in walk(task.body) if isinstance(s, n.For)}
 
 
 def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> Fraction | None:

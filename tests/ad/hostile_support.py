@@ -104,10 +104,15 @@ def judge(kernel, *args, **options):
 
 
 def refused(kernel, *fragments, kind=sg.NotDifferentiable):
-    """Assert that there is no gradient, by a located error that says these things."""
+    """Assert that there is no gradient, by a located error that says these things, before or at the launch."""
+    source, arrays = contents(kernel)
     for lowering in ("lean", "classic"):
         with pytest.raises(kind) as caught:
-            prepare_reverse(kernel.ir(), lowering)
+            lowered = prepare_reverse(source, lowering)
+            state = {name: array.copy() for name, array in arrays.items()}
+            launch(prepare_forward(source), state, {}, "reference")
+            state |= {f"{p.name}.grad": np.ones_like(state[p.name]) for p in source.params if p.type.grad}
+            launch(lowered, state, {}, "reference")
         message = str(caught.value)
         assert "test_hostile" in message and "^" in message and "cure: " in message, message
         for fragment in fragments:

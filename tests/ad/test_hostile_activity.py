@@ -70,4 +70,4 @@ def test_history_of_an_element_without_gradient_is_refused():
                 v = v * t[i]
             y[i] = v
 
-    refused(run, "'t'", "overwrite")
+    refused(run, "value of t[0] read here in iteration 0", "overwrites later (line ")

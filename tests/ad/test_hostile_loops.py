@@ -35,7 +35,7 @@ def test_strided_loop_whose_begin_moves():
                     s[j] = total
             y[0] = total
 
-    refused(run, "'s'", "overwrite")
+    refused(run, "value of s[1] read here", "overwrites later (line ")
 
 
 def test_strided_loop_whose_begin_stays():

@@ -57,4 +57,4 @@ def test_read_in_a_loop_before_it_is_stored():
 
     text = refusal(run)
     assert f"test_lines_of_elements.py:{line_of('read in a loop')}:" in text
-    assert f"overwrite later (line {line_of('stored in a branch')})" in text
+    assert f"overwrites later (line {line_of('stored in a branch')})" in text

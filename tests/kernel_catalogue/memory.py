@@ -167,3 +167,17 @@ def _gathered(f):
             y[i] = x[abs(c[i]) // 2] * 2.0
 
     return k
+
+
+@gives_away("later-trips-harmless")
+def _overwritten_in_a_later_trip(f):
+    x, w, y, c = f.x, f.w, f.y, f.c
+
+    @sg.kernel
+    def k():
+        for _ in range(1):
+            for t in range(2):
+                x[t * c[3]] = 0.5 * w[t]
+                y[t] = x[0] * x[0]
+
+    return k

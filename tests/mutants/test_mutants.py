@@ -31,7 +31,7 @@ NAMES = sorted(name for name, mutant in MUTANTS.items() if not mutant.on and mut
 its tests, and `test_index_mutants` those that lead outside."""
 Answers = dict[str, tuple[Outcome, Outcome]]
 """What each executor made of the values and of the gradient, and of the tangents instead where those are judged."""
-REFUSED = {"risk-ignored", "extreme-stored-again", "extreme-read-between"}
+REFUSED = {"risk-ignored", "extreme-stored-again", "extreme-read-between", "later-trips-harmless"}
 """Mutants that give a gradient where there is none."""
 
 

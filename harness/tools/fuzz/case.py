@@ -22,7 +22,7 @@ from ....compiler.errors import NotDifferentiable, Unsupported
 from ....compiler.ir.kernels import Kernel
 from ....reference.backend import ReferenceBackend
 from ....reference.launch import run
-from ....reference.traps import TRAPS, OutOfFuel
+from ....reference.traps import OutOfFuel
 from ...testing.compare import Verdict
 from ...testing.executors import CHECKED, PRECISE
 from ...testing.launch import GRAD
@@ -32,7 +32,7 @@ from ..peers import Peer
 from ..strategies import OPERATIONS
 from . import derivatives, features, peer_comparison, raw_stacks, relation_checks, second_launch, tape_programs
 from .equivalent_programs import TWINS
-from .execution_end import describe_end, named_error, same_bits
+from .execution_end import TRAP_KINDS, copies, describe_end, named_error, same_bits
 from .lowerings import Lowerings, before_arrays, has_combining_atomics, kernel_of
 from .marks import marking_refusal, refusal_difference
 from .plan import MASKED, FuzzPlan
@@ -40,7 +40,6 @@ from .reference_run import FUEL, BoundedResult, judge, launch_bounded
 from .result import CaseFeatures, CaseResult, JudgedComparison
 from .widened_cpu import executors
 
-TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
 ArrayState = dict[str, np.ndarray]
 
 
@@ -102,8 +101,8 @@ class _Case:
         if isinstance(final, OkOutcome) and self.plan.relations:
             self.judged += relation_checks.compare(made, self.initial, self.states, self.program, self.plan, self.panel)
         if self.plan.peers:
-            plan, peers = self.plan, self.panel.peers
-            self.judged += peer_comparison.compare(self.program, made, self.initial, self.scalars, plan, peers)
+            asked = (self.program, made, self.initial, self.scalars, self.plan, self.panel.peers)
+            self.judged += peer_comparison.compare(*asked)
 
     def _kernel(self) -> Kernel:
         """Set the initial arrays and scalars of the case, and return the kernel that it tests."""
@@ -160,12 +159,11 @@ class _Case:
     def _refusal(self, made: Lowerings) -> Exception | None:
         """Return the error by which the compiler or the marks refuse a gradient of these launches, or None."""
         if id(made) not in self.refusals:
-            self.refusals[id(made)] = made, made.refusal or self._overlap(made, self.panel.reference)
+            self.refusals[id(made)] = made, made.refusal or self._overlap(made.lean, self.panel.reference)
         return self.refusals[id(made)][1]
 
-    def _overlap(self, made: Lowerings, backend: Backend) -> Exception | None:
-        launches = [self._primals(k, made.lean) for k in range(self.plan.launches)]
-        return marking_refusal(made.lean, backend, launches, self.scalars)
+    def _overlap(self, grad: Lowering, backend: Backend) -> Exception | None:
+        return marking_refusal(grad, backend, [self._primals(k, grad) for k in range(self.plan.launches)], self.scalars)
 
     def _options(self, options: Options) -> Options:
         return replace(options, effort=self.plan.effort)
@@ -202,16 +200,15 @@ class _Case:
     def _launches(self, backend: Backend, options: Options) -> Arrays:
         assert self.lowerings is not None
         launcher = Launcher(self.lowerings.optimized, backend, options)
-        memory = _copies(self.initial)
+        memory = copies(self.initial)
         for launch in range(self.plan.launches):
             launcher.run(memory, self.scalars, Draws(0, launch))
         return memory
 
     def _text_twin(self, expected: Outcome) -> None:
         """Compare the frontend's kernel of the program with the kernel that the program model makes, bit by bit."""
-        if not (self.plan.text and self.plan.wants("forward", "text")):
-            return
-        self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
+        if self.plan.text and self.plan.wants("forward", "text"):
+            self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
 
     def _other_text(self) -> Lowerings:
         """Return the lowerings of the kernel not tested: the model's if the frontend's is tested, or the reverse."""
@@ -269,7 +266,7 @@ class _Case:
     def _reverse(self, made: Lowerings) -> None:
         refusal = self._refusal(made)
         if made.refusal is None and made.lean.marking is not None and self.plan.wants("reverse", "marks"):
-            self._marks(made, refusal)
+            self._marks("marks", made.lean, refusal)
         if refusal is not None:
             self._refused("reverse", "lean", refusal, "refused")
             return
@@ -282,11 +279,18 @@ class _Case:
             made, self.initial, self.scalars, seeds, self.plan, () if self._precise else self.states
         )
 
-    def _marks(self, made: Lowerings, refusal: Exception | None) -> None:
+    def _by_hand(self, made: Lowerings, seeds: Arrays) -> None:
+        """Compare the gradient that is called by hand, where marks let it pass, with that of a tape."""
+        if (grad := made.by_hand if self.plan.wants("reverse", "by-hand") else None) is not None:
+            self._marks("by-hand", grad, refusal := self._overlap(grad, self.panel.reference))
+            if refusal is None:
+                self._other_gradient("by-hand", made, grad, seeds)
+
+    def _marks(self, executor: str, grad: Lowering, refusal: Exception | None) -> None:
         """Compare the results of marking kernels on every backend with those on the reference."""
         for name in (name for name in self.panel.backends if name in self.plan.backends):
-            reason = refusal_difference(name, self._overlap(made, self.panel.backends[name]), refusal)
-            self.add("reverse", "marks", "the reference", "disagree" if reason else "ok", reason)
+            reason = refusal_difference(name, self._overlap(grad, self.panel.backends[name]), refusal)
+            self.add("reverse", executor, "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
         """Check that the grad kernel has no real types that are narrower or other than those of the kernel."""
@@ -308,6 +312,7 @@ class _Case:
         policy = self.plan.policy or self.plan.of_arrays * made.has_local_arrays
         if policy and self.plan.wants("reverse", "policy"):
             self._other_gradient("policy", made, made.other(policy), seeds)
+        self._by_hand(made, seeds)
         if self.plan.twins:
             self._twins_reverse(made, seeds)
         state = {**self._primals(0, lean), **seeds}
@@ -359,11 +364,10 @@ class _Case:
             return found[0].arrays
 
         outcome = attempt(pull)
-        others = found[0].errors if found else None
         if found and found[0].poisoned:
             self.add("reverse", name, "lean", "poisoned", found[0].poisoned)
         else:
-            made_of = judge(self.gradient, name, outcome, others)
+            made_of = judge(self.gradient, name, outcome, found[0].errors if found else None)
             self.add("reverse", name, "lean", made_of.verdict, made_of.reason)
 
     def _keep_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> Arrays:
@@ -385,7 +389,7 @@ class _Case:
         """Run the gradients of all launches, last to first, and return the adjoints of the initial arrays."""
         adjoints: Arrays = seeds
         for launch in reversed(range(self.plan.launches)):
-            memory = _copies({**self._primals(launch, lowered), **adjoints})
+            memory = copies({**self._primals(launch, lowered), **adjoints})
             start(memory, self.scalars, Draws(0, launch))
             adjoints = {name: memory[name] for name in seeds}
         return adjoints
@@ -394,7 +398,3 @@ class _Case:
         """Return the arrays after a launch, and the copies of arrays before the launch that the gradient reads."""
         before = self.states[launch - 1].arrays if launch else self.initial
         return {**self.states[launch].arrays, **before_arrays(lowered, before)}
-
-
-def _copies(arrays: Arrays) -> ArrayState:
-    return {name: array.copy() for name, array in arrays.items()}

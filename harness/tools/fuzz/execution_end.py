@@ -1,11 +1,20 @@
-"""Describe how executions ended, and compare arrays bit by bit."""
+"""Describe how executions ended; copy arrays, and compare them bit by bit."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ....compiler.errors import LocatedError
-from ...testing.outcome import OkOutcome, Outcome, TrapOutcome, one_line
+from ....reference.traps import TRAPS
+from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, one_line
+
+TRAP_KINDS = frozenset(kind.__name__ for kind in TRAPS)
+"""The names of the traps of the language."""
+
+
+def copies(arrays: Arrays) -> dict[str, np.ndarray]:
+    """Return copies of arrays, by name."""
+    return {name: array.copy() for name, array in arrays.items()}
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ....compiler.ad.grad_kernel import reverse_taped
 from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
+from ....compiler.errors import NotDifferentiable
 from ....compiler.ir.cached import cached_property
 from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.nodes import Atomic, LocalArray
@@ -80,6 +81,17 @@ class Lowerings:
     def lean(self) -> Lowering:
         """Return the lowering of the kernel's gradient by policy lean, as backends run it."""
         return prepare_reverse(self.kernel, "lean", self._prepared.__setitem__, self.check, taped=True, stated=True)
+
+    @cached_property
+    def by_hand(self) -> Lowering | None:
+        """Return the grad kernel that is right by hand where marks find nothing; None if there is no such kernel."""
+        if not self.lean.before:
+            return None
+        try:
+            made = prepare_reverse(self.kernel, "lean", check=self.check)
+        except NotDifferentiable:
+            return None
+        return made if made.marking is not None else None
 
     @cached_property
     def refusal(self) -> Exception | None:

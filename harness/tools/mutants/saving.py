@@ -13,7 +13,7 @@ from ....compiler.ad.activity import Activity
 from ....compiler.ad.repeatable_reads import LocalAccesses
 from ....compiler.ad.requirement import Requirements
 from ....compiler.ad.reverse import TaskReverser
-from ....compiler.ad.risk import RiskAnalysis
+from ....compiler.ad.risk import UNKNOWN, RiskAnalysis
 from ....compiler.ad.slopes import Slopes, with_slopes
 from ....compiler.ad.sources import ValueSources
 from ....compiler.ad.statements import Handler
@@ -221,6 +221,16 @@ def _expression_one_short() -> Plant:
     return patched(pipelines, "recognize_sizes", wrong)
 
 
+def _later_trips_harmless() -> Plant:
+    right = RiskAnalysis._steps
+
+    def wrong(self: RiskAnalysis, *args: Any) -> int | str:
+        step = right(self, *args)
+        return 0 if step == UNKNOWN else step
+
+    return patched(RiskAnalysis, "_steps", wrong)
+
+
 MUTANTS = (
     Mutant(
         "variable-reread",
@@ -301,6 +311,12 @@ MUTANTS = (
         "Loads of elements that the kernel overwrites are taken for harmless.",
         "a load at risk is never computed again",
         lambda: patched(RiskAnalysis, "find", lambda self: {}),
+    ),
+    Mutant(
+        "later-trips-harmless",
+        "A store in a later trip never follows a read, unless the distance of the trips is known.",
+        "what later trips of a common loop store may overwrite what was read",
+        _later_trips_harmless,
     ),
     Mutant(
         "prelude-missing",

@@ -123,7 +123,9 @@ class Patterns(LocalArrays):
         return m.Assign((element,), (mul(element, value) if kind == "product" else call("sin", add(element, value)),))
 
     def _in_memory(self) -> list[Stmt]:
-        """Return a serial loop in which elements of a table are computed from other elements of the same table."""
+        """Return a recurrence through elements of a table, or a walk that reads back what it stored."""
+        if self.draw.boolean():
+            return self._walk()
         array = self._open("z")
         if array is None:
             return []
@@ -134,6 +136,27 @@ class Patterns(LocalArrays):
             return [m.Assign((target,), (value,))]
 
         return [self._repeated(body)]
+
+    def _walk(self) -> list[Stmt]:
+        """Return a serial walk that stores an element in each trip and reads it back.
+
+        The walk stores most elements once. A walk that runs twice stores them again after they were read.
+        """
+        array = self._open("y")
+        if array is None:
+            return []
+        outer, inner, twice = self.fresh("j"), self.fresh("j"), self.draw.boolean(0.3)
+        with self.block("serial", indices={outer: IntInterval(i32, 0, 2), inner: IntInterval(i32, 0, MOST)}):
+            element = m.Element("y", (self._permutation(m.Name(inner)),))
+            made = [self._changed(element) if self.draw.boolean(0.3) else self._anew(element)]
+            made += self._leave(mul(element, element))
+        trips = m.Range(None, Number(min(self.n, MOST)))
+        walk = m.For((inner,), trips, tuple(made), serialize=not twice)
+        return [m.For((outer,), m.Range(None, Number(2)), (walk,), serialize=True) if twice else walk]
+
+    def _anew(self, element: m.Element) -> Stmt:
+        """Return a store of a value that does not depend on the element."""
+        return m.Assign((element,), (self.bounded(self.real(1))[0],))
 
     def _many_shares(self) -> list[Stmt]:
         """Return a task that sums one half-precision number so often that f16 cannot represent its adjoint.
