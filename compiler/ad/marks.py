@@ -7,6 +7,7 @@ The marking kernel is the slice of a kernel that computes the indices of the acc
 it. For each task and array with such a pair, it first marks the elements that writes touch; then each read in question
 looks at the marks of its element. A mark holds the number of an iteration and of the access within it: the greatest in
 plane 0, the least (as a difference from FIRST) in plane 1; plane 2 tells of later tasks. Planes are the last axis.
+Accesses of an iteration are numbered as they run, also in serial loops; a serial task is one iteration.
 Without a conflict, the order of the iterations decides nothing, and memory holds what the reads found. The kernel runs
 with memory as the source kernel left it, so none of its own loads may be at risk; else there are no marks.
 """

@@ -91,3 +91,27 @@ def test_drawn_and_judged() -> None:
     assert len(seeds) >= 8 and len(marked) >= 4
     assert all(r.outcome != "disagreement" for r in found)
     assert all(reverse(r).get("lean") != "refused" for r in marked)
+
+
+def walk(places: tuple[int, ...]) -> Program:
+    """y[t[i]] = sin(x[i]); w[i] = y[t[i]] y[t[i]], in a serial loop."""
+    i, trips = m.Name("i"), m.Range(None, m.Number(4))
+    element = m.Element("y", (m.Element("t", (i,)),))
+    stored = m.Assign((element,), (m.Call("sin", (m.Element("x", (i,)),)),))
+    read = m.Assign((m.Element("w", (i,)),), (m.Binary("*", element, element),))
+    start = program(places)
+    fields = (*(replace(f, grad=f.name != "t") for f in start.fields), m.Field("w", f64, (4,), True))
+    numbers = (0.25, 0.5, 0.75, 1.25)
+    inputs = m.Inputs((*start.inputs.arrays, ("w", numbers)), (), (("y", numbers), ("w", numbers), ("x", numbers)))
+    loop = m.For(("i",), trips, (stored, read), serialize=True)
+    return m.Program(m.Kernel("k", (loop,)), fields, (), inputs, f64)
+
+
+@pytest.mark.parametrize("places", [DIFFERENT, REPEATED])
+def test_a_serial_walk_is_judged_by_hand_while_it_stores_each_element_once(places: tuple[int, ...]) -> None:
+    """Under a tape it is judged always; by hand the marks of all backends must say the same of it."""
+    plan = FuzzPlan(oracle=True)
+    result = judged(walk(places), plan)
+    found = [(j.reference, j.verdict) for j in result.judged if j.executor == "by-hand"]
+    assert found == [("the reference", "ok")] + [("lean", "ok")] * (places == DIFFERENT)
+    assert reverse(result).keys() >= JUDGES and set(reverse(result).values()) == {"ok"}
