@@ -82,6 +82,8 @@ READING_ORDER: dict[str, str] = {
     "src/stackgrad/launch": "decisions/0007-launches",
     "src/stackgrad/autodiff": "autodiff",
     "src/stackgrad/interop": "",
+    "src/stackgrad/compat": "migrating",
+    "src/stackgrad/compat/algorithms": "migrating",
     "src/stackgrad/cli": "diagnosis",
     "harness/testing": "harness",
     "harness/tools": "harness",

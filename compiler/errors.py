@@ -157,7 +157,15 @@ def _located(kind: type[LocatedError], diagnostics: list[Diagnostic]) -> Located
     return error
 
 
-class OutOfBounds(StackgradError, IndexError, AssertionError):
+class ExecutionError(StackgradError, RuntimeError):
+    """This is the base class of errors while a program runs; the text of a kernel is not at fault."""
+
+
+class CheckError(ExecutionError, AssertionError):
+    """This is the base class of what a check in a running kernel finds."""
+
+
+class OutOfBounds(CheckError, IndexError):
     """Signal that an index lies outside of its array. Programs of the dialect expect an AssertionError."""
 
 
@@ -165,7 +173,7 @@ CURE_OF_INDEX = "guard the access by a condition, or check the loop bounds and t
 """Cure for an index outside its array in a kernel."""
 
 
-class KernelAssertionError(StackgradError, AssertionError):
+class KernelAssertionError(CheckError):
     """Signal that an `assert` inside of a kernel failed."""
 
 
@@ -173,18 +181,18 @@ class ClaimError(NotDifferentiable, KernelAssertionError):
     """Signal that two iterations access one element although the program claims that they do not."""
 
 
-class DivisionByZero(StackgradError, ZeroDivisionError):
+class DivisionByZero(ExecutionError, ZeroDivisionError):
     """Signal an integer division or modulo by zero, which the reference and debug builds detect."""
 
 
-class AdstackOverflow(StackgradError):
+class AdstackOverflow(ExecutionError):
     """Signal that a kernel pushed more values to an adstack than it has slots.
 
     Nothing was written outside the adstack, and the gradients of this launch are void.
     """
 
 
-class DeviceError(StackgradError):
+class DeviceError(ExecutionError):
     """Signal that the device or its driver refused a request."""
 
 

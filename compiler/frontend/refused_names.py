@@ -166,6 +166,10 @@ class RefusedName:
         """Raise Unsupported at the line of the caller."""
         raise Unsupported(self.reason, self.cure, caller_span())
 
+    def __instancecheck__(self, value: object) -> bool:
+        """Return False: no object is of a class that is refused."""
+        return False
+
     def __repr__(self) -> str:
         return f"<refused sg.{self._name}>"
 

@@ -24,6 +24,8 @@ from .thread_state import ForwardMode, ThreadState, ThreadStates, Watcher, WeakC
 from .usage_errors import OptionError, close_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..backends.base import Backend, Draws, Options, Remote
     from ..backends.launching.launcher import Launcher
     from .protocols import Array, Capture
@@ -77,6 +79,8 @@ class Runtime:
         "words",
         "remote",
         "copies",
+        "before_use",
+        "waiting",
         "_backend",
         "_lock",
         "__weakref__",
@@ -92,6 +96,8 @@ class Runtime:
         self.fields: WeakCollection[Array] = WeakCollection()
         self.launchers: WeakCollection[Launcher] = WeakCollection()
         self.copies: dict[object, Any] = {}
+        self.before_use: Callable[[], None] | None = None
+        self.waiting: list[Any] = []  # Weak references to arrays, see first_use.py.
         self.capture: Capture | None = None
         self.launch_number = 0
         self.profiles: tuple[object, ...] = ()
@@ -161,7 +167,7 @@ class Runtime:
         self.settings = settings
         self.generation += 1
         self.fields, self.launchers = WeakCollection(), WeakCollection()
-        self.copies = {}
+        self.copies, self.waiting = {}, []
         self.threads = ThreadStates()
         self._tell(self.threads.own)
         self.launch_number = 0

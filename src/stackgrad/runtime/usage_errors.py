@@ -11,10 +11,10 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from ..compiler.errors import Diagnostic, LocatedError, StackgradError
+from ..compiler.errors import Diagnostic, ExecutionError, LocatedError
 
 
-class UsageError(StackgradError):
+class UsageError(ExecutionError):
     """Signal a wrong use of the library outside of kernels; the message has a reason and a cure."""
 
     def __init__(self, reason: str, cure: str = "") -> None:

@@ -4,8 +4,8 @@ Invariant: every write, by the host or by a kernel, gives the array a version th
 watches is told before the write. Memory is one C-contiguous NumPy array. An array whose memory others can write without
 telling is `exported`: its version changes each time it is read.
 
-On a device launches are not over when they return: `memory` waits for them, `buffer` is for those who launch, or ask
-where the memory is and how large, and elements and whole contents go through the backend.
+On a device launches are not over when they return: `memory` waits for them, and `buffer` does not. Elements and whole
+contents go through the backend.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from ...backends import words as w
 from ...compiler.errors import short_repr
 from ...compiler.ir.types import Scalar, adjoint_type
+from ...runtime import first_use
 from ...runtime.session import RUNTIME, stamp
 from ...runtime.usage_errors import FieldError, GradientError, StaleFieldError
 from .conversions import as_numpy, convert, zeros
@@ -36,8 +37,7 @@ UNPLACED, DESTROYED = -1, -2
 """Generations of arrays without memory, and of arrays whose tree was destroyed; no runtime has these numbers."""
 
 _KINDS: dict[tuple[str, int, bool, tuple[int, ...], bool], int] = {}
-"""The number of each combination of what a standing launch depends on in an array: element type, axes, gradient,
-first indices, and True if kernels use the memory as it is."""
+"""The number of each combination of what a standing launch depends on in an array: `sort` in `Array.describe`."""
 
 
 class Array(Exchange):
@@ -45,9 +45,8 @@ class Array(Exchange):
 
     `shape` is () for a single number, and unset until `place` gives memory. `needs_grad` and `needs_dual` say that an
     adjoint or a tangent of the same shape exists and has memory; both have the dtype of the array, but the adjoint of
-    an f16 array, to which many small numbers may be added, has f32. `offset` is the first index of each axis, () for 0.
-    `name` is for messages. `words` is what native code uses of the array, see backends/words.py. `buffer` is the
-    memory, which launches may be writing just now. `owner` is the thread that used its derivatives last.
+    an f16 array has f32. `offset` is the first index of each axis, () for 0. `words` is what native code uses, see
+    backends/words.py. `buffer` is the memory, which launches may be writing. `owner` used its derivatives last.
     """
 
     # Users may keep notes of their own at an array: `__dict__` is made when the first one is set.
@@ -139,6 +138,7 @@ class Array(Exchange):
         self.shape = shape
         self.words[w.EXPORTED] = memory is not None
         self._generation = RUNTIME.generation
+        first_use.wait_for(self)
         if primal is not None:
             setattr(primal, f"needs_{self._companion[0]}", True)  # type: ignore[index]
             primal.describe()
@@ -211,7 +211,7 @@ class Array(Exchange):
 
     def check_alive(self) -> None:
         """Raise StaleFieldError after an `init` or `reset` since the array was made, or FieldError without memory."""
-        if self._generation != RUNTIME.generation:
+        if self._generation != RUNTIME.generation and not first_use.begin(self):
             raise self._unusable()
 
     # -- what it is -----------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Array(Exchange):
 
     def __getitem__(self, index: Any) -> Any:
         """Return an element as a Python number: `x[None]` of a 0-d field, else `x[i, j]`. Raise OutOfBounds."""
-        if self._generation != RUNTIME.generation:
+        if self._generation != RUNTIME.generation and not first_use.begin(self):
             raise self._unusable()
         place = place_of(self, index)
         if RUNTIME.words[w.WATCHED]:
@@ -274,7 +274,7 @@ class Array(Exchange):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Overwrite an element with a number. Raise OutOfBounds for a bad index, FieldError for an unfit value."""
-        if self._generation != RUNTIME.generation:
+        if self._generation != RUNTIME.generation and not first_use.begin(self):
             raise self._unusable()
         place, element = place_of(self, index), self.element(value)
         if RUNTIME.words[w.WATCHED]:

@@ -1,0 +1,189 @@
+"""Define the state of the runtime as `lang.impl` of the peers shows it: `get_runtime()`, `current_cfg()` and more."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from ..compiler.ir.types import Scalar, i32, u32, u64
+from ..runtime import session
+from ..runtime.session import RUNTIME, sync
+from . import arches, options
+from .hooks import after_reset, on_reset
+
+
+class Program:
+    """Represent what the peers call a program: the part of the runtime that a program waits for."""
+
+    def synchronize(self) -> None:
+        """Wait for all launches."""
+        sync()
+
+    def finalize(self) -> None:
+        """Wait for all launches; memory is freed when nothing refers to it."""
+        sync()
+
+    def config(self) -> SimpleNamespace:
+        """Return the options of the runtime."""
+        return current_cfg()
+
+    def get_kernel_profiler_total_time(self) -> float:
+        """Return the seconds of all launches since `init(kernel_profiler=True)`."""
+        from .profiler import get_kernel_profiler_total_time
+
+        return get_kernel_profiler_total_time()
+
+
+class Patchable(type):
+    """A metaclass whose class can be told by a program to do something before fields are used for the first time."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        """Set an attribute; a `materialize` of the program is called from now on."""
+        super().__setattr__(name, value)
+        if name == "materialize":
+            RUNTIME.before_use = _materialize
+
+
+def _materialize() -> None:
+    """Call what the program has put in place of `materialize`."""
+    get_runtime().materialize()
+
+
+class PyQuadrants(metaclass=Patchable):
+    """Represent the runtime. A program may replace `materialize` and `clear` on this class; both are called.
+
+    Attributes:
+        prog: The program.
+        materialized: True, because fields have memory as soon as they are placed.
+    """
+
+    materialized = True
+    target_tape = None
+    inside_kernel = False
+    short_circuit_operators = True
+    print_full_traceback = False
+    unrolling_limit = 0
+
+    def __init__(self) -> None:
+        self.prog = Program()
+
+    @property
+    def default_fp(self) -> Scalar:
+        """Return the type of Python floats in kernels."""
+        return RUNTIME.settings.default_fp
+
+    @property
+    def default_ip(self) -> Scalar:
+        """Return the type of Python ints in kernels."""
+        return RUNTIME.settings.default_ip
+
+    @property
+    def default_up(self) -> Scalar:
+        """Return the unsigned type of the width of `default_ip`."""
+        return u32 if self.default_ip == i32 else u64
+
+    @property
+    def _arch(self) -> arches.Arch:
+        return current_cfg().arch  # type: ignore[no-any-return]
+
+    def materialize(self) -> None:
+        """Do nothing: fields have memory as soon as they are placed."""
+
+    def clear(self) -> None:
+        """Do nothing: `init` and `reset` drop what belongs to the runtime before."""
+
+    def sync(self) -> None:
+        """Wait for all launches."""
+        sync()
+
+    def get_num_compiled_functions(self) -> int:
+        """Return the number of programs that were compiled for launches and still live."""
+        return len(list(RUNTIME.launchers))
+
+
+PyTaichi = PyQuadrants
+_RUNTIME = PyQuadrants()
+
+
+def _clear() -> None:
+    """Call what the program has put in place of `clear`."""
+    _RUNTIME.clear()
+
+
+on_reset(_clear)
+
+
+def get_runtime() -> PyQuadrants:
+    """Return the runtime."""
+    return _RUNTIME
+
+
+def current_cfg() -> SimpleNamespace:
+    """Return the options of the runtime as attributes; those that have no effect are as they were given."""
+    settings = RUNTIME.settings
+    return SimpleNamespace(
+        **{
+            **options.CURRENT,
+            "arch": arches.Arch(settings.arch),
+            "default_fp": settings.default_fp,
+            "default_ip": settings.default_ip,
+            "debug": settings.debug,
+            "fast_math": not settings.precise,
+            "random_seed": settings.random_seed,
+            "kernel_profiler": bool(options.CURRENT.get("kernel_profiler", False)),
+        }
+    )
+
+
+default_cfg = current_cfg
+
+
+def configuration_or_none() -> SimpleNamespace | None:
+    """Return the options of the runtime, or None before the first `init`."""
+    return current_cfg() if RUNTIME.initialized else None
+
+
+def is_python_backend() -> bool:
+    """Return True if the interpreter runs kernels."""
+    return RUNTIME.settings.arch == "reference"
+
+
+def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool = True) -> int:
+    """Return 0: kernels do not address memory that the threads of a GPU block share.
+
+    Args:
+        is_lowerbound_ok: Ignored.
+    """
+    return 0
+
+
+def get_cuda_compute_capability() -> int:
+    """Return 0, the answer of the peers where no kernel asks for instructions of one kind of GPU."""
+    return 0
+
+
+def inside_kernel() -> bool:
+    """Return True while a kernel is traced."""
+    return RUNTIME.tracing
+
+
+def reset() -> None:
+    """Forget fields and kernels, as `sg.reset()`, and call what was registered by `on_reset`."""
+    session.reset()
+    after_reset()
+
+
+__all__ = [
+    "Program",
+    "PyQuadrants",
+    "PyTaichi",
+    "configuration_or_none",
+    "current_cfg",
+    "default_cfg",
+    "get_cuda_compute_capability",
+    "get_max_shared_memory_bytes",
+    "get_runtime",
+    "inside_kernel",
+    "is_python_backend",
+    "on_reset",
+    "reset",
+]

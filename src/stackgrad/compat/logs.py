@@ -1,0 +1,67 @@
+"""Define the log of the peers by Python's `logging`: messages go to the logger of stackgrad."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+_LOG = logging.getLogger("stackgrad")
+_TRACE_LEVEL = 5
+_LEVELS = {
+    "trace": _TRACE_LEVEL,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+
+TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = _LEVELS
+SUPPORTED_LOG_LEVELS = list(_LEVELS)
+
+
+def set_logging_level(level: str) -> None:
+    """Drop messages below a level.
+
+    Args:
+        level: "trace", "debug", "info", "warn", "error" or "critical".
+    """
+    _LOG.setLevel(_LEVELS.get(str(level).lower(), logging.INFO))
+
+
+def is_logging_effective(level: str) -> bool:
+    """Return True if messages of a level are not dropped."""
+    return _LOG.isEnabledFor(_LEVELS.get(str(level).lower(), logging.INFO))
+
+
+def _get_logging(name: str) -> Callable[..., None]:
+    """Return the function that logs at a level; the message is formatted by `str.format`, as in the peers."""
+
+    def log(message: str, *args: Any, **keywords: Any) -> None:
+        if is_logging_effective(name):
+            _LOG.log(_LEVELS[name], message.format(*args, **keywords))
+
+    return log
+
+
+trace, debug, info, warn, error, critical = (_get_logging(name) for name in _LEVELS)
+
+__all__ = [
+    "CRITICAL",
+    "DEBUG",
+    "ERROR",
+    "INFO",
+    "SUPPORTED_LOG_LEVELS",
+    "TRACE",
+    "WARN",
+    "_get_logging",
+    "critical",
+    "debug",
+    "error",
+    "info",
+    "is_logging_effective",
+    "set_logging_level",
+    "trace",
+    "warn",
+]

@@ -1,0 +1,112 @@
+"""Find the value of a name of a peer: in the modules of this package, in stackgrad, or among what is refused.
+
+Invariant: what is refused is a value too, so that `from quadrants import NAME` works in a program that never uses the
+name; each use of it raises an error with a cure.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from ..compiler.frontend.refused_names import NAMES
+from ..runtime.cures import CURES
+from .peers import modules_of, paths_of
+from .refused import RefusedPeerName, refusal_at
+from .tables import ERRORS, HOMES, PASSING, RENAMED
+
+_PACKAGE = __name__.rpartition(".compat.")[0]
+_NOTHING = object()
+
+
+class MissingName(AttributeError):
+    """A module of a peer has no such name here; the message says what to write instead, where that is known."""
+
+
+def value_of(peer: str, path: str, name: str) -> tuple[Any, bool]:
+    """Return the value of a name, and True if a later look-up would give the same.
+
+    Args:
+        peer: The peer.
+        path: Path of the module below the peer.
+        name: The name in this module.
+
+    Raises:
+        MissingName: stackgrad has nothing for the name.
+    """
+    source = source_of(peer, path, name)
+    if source is None:
+        raise MissingName(f"module {f'{peer}.{path}'.rstrip('.')!r} has no attribute {name!r}{_cure(name)}")
+    kind, at = source
+    if kind == "module":
+        return import_module(f"{peer}.{at}"), True
+    if kind == "refused":
+        return RefusedPeerName(f"{peer}.{at}", refusal_at(at)), True
+    module, _, attribute = at.partition(":")
+    value = getattr(_home(module), attribute)
+    return (value(), False) if name in PASSING and path in PASSING[name] else (value, True)
+
+
+def source_of(peer: str, path: str, name: str) -> tuple[str, str] | None:
+    """Return where the value of a name comes from, or None if there is none.
+
+    Returns:
+        A kind and a place: ("value", "MODULE:NAME") with a module relative to stackgrad, ("module", PATH) for a
+        module of the peer, or ("refused", PATH) for a name that raises when it is used.
+    """
+    full = f"{path}.{name}".lstrip(".")
+    if full in paths_of(peer) and _value(path, name, only_tables=True) is None:
+        return "module", full
+    if (error := ERRORS.get(name.removeprefix(peer.capitalize()))) and name.startswith(peer.capitalize()):
+        return "value", error
+    if (found := _value(path, name)) is not None:
+        return "value", found
+    if refusal_at(full) is not None or name in modules_of(peer).get(path, ()) and refusal_at(name) is not None:
+        return "refused", full if refusal_at(full) is not None else name
+    return None
+
+
+def _value(path: str, name: str, only_tables: bool = False) -> str | None:
+    """Return the place of a value that stackgrad has for a name, or None."""
+    renamed = RENAMED.get(f"{path}.{name}".lstrip(".")) or (RENAMED.get(name) if _is_general(path) else None)
+    if renamed is not None or only_tables:
+        return renamed
+    for home in homes_of(path):
+        if name in _names(home):
+            return f"{home}:{name}"
+    return None
+
+
+def homes_of(path: str) -> tuple[str, ...]:
+    """Return the modules, relative to stackgrad, that are searched for the names of a module of a peer."""
+    parts = path.split(".")
+    for length in range(len(parts), -1, -1):
+        found = HOMES.get(".".join(parts[:length]))
+        if found is not None:
+            return found
+    return HOMES[""]
+
+
+def _is_general(path: str) -> bool:
+    """Return True if names of a module of a peer are renamed wherever they stand."""
+    return "" in homes_of(path) or path.partition(".")[0] == "types"
+
+
+@cache
+def _names(home: str) -> frozenset[str]:
+    """Return the public names of a module of stackgrad, refused ones left out."""
+    module = _home(home)
+    listed = dir(module) if not home else getattr(module, "__all__", dir(module))
+    return frozenset(name for name in listed if home or name not in NAMES)
+
+
+def _cure(name: str) -> str:
+    """Return the end of a message that says what to write instead of a name, or the empty string."""
+    known = CURES.get(name)
+    return f"; cure: {known}" if known else ""
+
+
+def _home(name: str) -> Any:
+    """Return a module of stackgrad by its name relative to the package; the package itself for the empty name."""
+    return import_module(name, _PACKAGE) if name else import_module(_PACKAGE)

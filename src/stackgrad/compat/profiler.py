@@ -1,0 +1,93 @@
+"""Define the profiler of the peers by `sg.profile()`: it counts from `init(kernel_profiler=True)` on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..runtime.profiling import Profile
+from ..runtime.report import adstack_report
+from ..runtime.session import RUNTIME
+
+_MILLISECONDS = 1e3
+_PROFILE = Profile()
+"""What is measured from `init(kernel_profiler=True)` on."""
+
+
+def set_kernel_profiler_mode(is_on: bool) -> None:
+    """Begin or end to measure launches, and forget what was measured."""
+    if _PROFILE in RUNTIME.profiles:
+        _PROFILE.stop()
+    _PROFILE.clear()
+    if is_on:
+        _PROFILE.start()
+
+
+@dataclass(frozen=True)
+class KernelProfilerQueryResult:
+    """The measurements of one kernel, all of its specializations together.
+
+    Attributes:
+        counter: Number of launches.
+        min: Milliseconds of the fastest launch.
+        max: Milliseconds of the slowest launch.
+        avg: Average milliseconds.
+    """
+
+    counter: int
+    min: float
+    max: float
+    avg: float
+
+
+def query_kernel_profiler_info(name: str) -> KernelProfilerQueryResult:
+    """Return the measurements of a kernel.
+
+    Args:
+        name: Its name.
+    """
+    found = [kernel for kernel in _PROFILE.kernels if kernel.name == name]
+    if not found:
+        return KernelProfilerQueryResult(0, 0.0, 0.0, 0.0)
+    count = sum(kernel.launches for kernel in found)
+    total = sum(kernel.seconds for kernel in found)
+    least, most = min(kernel.least for kernel in found), max(kernel.most for kernel in found)
+    return KernelProfilerQueryResult(count, least * _MILLISECONDS, most * _MILLISECONDS, total / count * _MILLISECONDS)
+
+
+def print_kernel_profiler_info(mode: str = "count") -> None:
+    """Print the measurements of all kernels.
+
+    Args:
+        mode: Ignored.
+    """
+    print(_PROFILE)
+
+
+def clear_kernel_profiler_info() -> None:
+    """Forget all measurements."""
+    _PROFILE.clear()
+
+
+def get_kernel_profiler_total_time() -> float:
+    """Return the seconds of all launches."""
+    return _PROFILE.seconds
+
+
+def set_kernel_profiler_toolkit(toolkit_name: str = "default") -> bool:
+    """Return True for the toolkit "default", the only one."""
+    return toolkit_name == "default"
+
+
+def print_scoped_profiler_info() -> None:
+    """Print the measurements of all kernels; parts of the compiler are not measured."""
+    print(_PROFILE)
+
+
+def clear_scoped_profiler_info() -> None:
+    """Forget all measurements."""
+    _PROFILE.clear()
+
+
+def print_memory_profiler_info() -> None:
+    """Print the memory of the adstacks."""
+    print(adstack_report())

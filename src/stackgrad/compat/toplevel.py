@@ -1,0 +1,48 @@
+"""Define the names at the top of the peers that stackgrad does not have, or that mean something else there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .arches import amdgpu, arm64, cc, cpu, cuda, dx11, dx12, gles, gpu, metal, opengl, python, vulkan, x64, x86_64
+from .colors import hex_to_rgb, rgb_to_hex
+from .impl import reset
+from .logs import is_logging_effective, set_logging_level
+from .options import extension, init, is_arch_supported, is_extension_enabled
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def pure(function: F) -> F:
+    """Return a kernel as it is: what a kernel reads of Python is always recorded and compared."""
+    return function
+
+
+__all__ = [
+    "amdgpu",
+    "arm64",
+    "cc",
+    "cpu",
+    "cuda",
+    "dx11",
+    "dx12",
+    "extension",
+    "gles",
+    "gpu",
+    "hex_to_rgb",
+    "init",
+    "is_arch_supported",
+    "is_extension_enabled",
+    "is_logging_effective",
+    "metal",
+    "opengl",
+    "pure",
+    "python",
+    "reset",
+    "rgb_to_hex",
+    "set_logging_level",
+    "vulkan",
+    "x64",
+    "x86_64",
+]

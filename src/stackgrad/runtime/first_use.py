@@ -1,0 +1,36 @@
+"""Call a function before fields are used for the first time, for programs that fill fields which they have just made.
+
+While `RUNTIME.before_use` is set, an array that gets memory is of no generation, so that every use of it goes through
+`Array.check_alive`, which calls `begin`: it calls the function once for all arrays that wait. Nothing else costs time.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from ..backends import words as w
+from .protocols import Array
+from .session import RUNTIME
+
+WAITING = -3
+"""The generation of an array that waits for its first use; no runtime has this number."""
+
+
+def wait_for(array: Array) -> None:
+    """Let an array wait for its first use, if a function is to be called before."""
+    if RUNTIME.before_use is not None:
+        array._generation = array.words[w.LIVING] = WAITING
+        RUNTIME.waiting.append(weakref.ref(array))
+
+
+def begin(array: Array) -> bool:
+    """Return True if an array was waiting for its first use; then call the function, and no array waits any more."""
+    if array._generation != WAITING:
+        return False
+    waiting = [found for reference in RUNTIME.waiting if (found := reference()) is not None]
+    RUNTIME.waiting.clear()
+    for found in waiting:
+        found._generation = found.words[w.LIVING] = RUNTIME.generation
+    if RUNTIME.before_use is not None:
+        RUNTIME.before_use()
+    return True
