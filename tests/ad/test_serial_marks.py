@@ -129,6 +129,7 @@ def walk(form, dtype, tables):
     return run
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", [sg.f64, sg.f32])
 @pytest.mark.parametrize("form", STORES)
 @pytest.mark.parametrize("n", SIZES)
@@ -302,6 +303,7 @@ def table_of(program):
     return (0, 2, 0, 0, 0, 0, 0, 0) if program is inside_a_parallel_loop else (0, 1, 2, 3, 4, 5, 6, 7)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", [sg.f64, sg.f32])
 @pytest.mark.parametrize(("program", "n"), [(p, n) for p, sizes in RIGHT.items() for n in sizes])
 def test_each_element_is_stored_once(program, n, dtype):
