@@ -260,7 +260,7 @@ class Remote(Protocol):
         """Store `value`, converted to the array's dtype, in `array[place]`, after all launches."""
 
     def share(self, array: np.ndarray) -> None:
-        """Mark an array's memory as used by foreign code too; later launches on it return only when they are over.
+        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns.
 
         From now on, launches that use this memory are over when they return.
         """

@@ -29,7 +29,7 @@ _written: list[Path] = []
 def crash_error(
     what: str, error: BaseException, kernels: Mapping[str, Kernel], files: Mapping[str, str | bytes], **about: object
 ) -> InternalError:
-    """Write files that reproduce a failed compilation to a folder; return an InternalError that names it.
+    """Write a folder with files that reproduce a failed compilation; return an InternalError that names the folder.
 
     Args:
         what: what failed, in words
@@ -53,7 +53,7 @@ def _write(
     files: Mapping[str, str | bytes],
     about: Mapping[str, object],
 ) -> Path | None:
-    """Write the folder and return its path, or return None if it cannot be written."""
+    """Write a crash folder and return its path; return None if writing fails or the process wrote _MOST folders."""
     if len(_written) >= _MOST:
         return None
     try:

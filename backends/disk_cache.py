@@ -47,7 +47,7 @@ class CacheWarning(UserWarning):
 
 
 class CacheFile(NamedTuple):
-    """Represent a file of the cache: its path, size, time of last use, and why it is not a valid entry."""
+    """Represent a file of the cache: its path, size, time of last use, and, if it is no valid entry, the reason."""
 
     path: Path
     bytes: int
@@ -78,7 +78,7 @@ class DiskCache:
         self._numbers = itertools.count()
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the data stored under a key, or None if no entry can be used."""
+        """Return the data stored under a key, or None if the cache has no valid entry for the key."""
         name = _name(key)
         folder = self._opened()
         if folder is None:

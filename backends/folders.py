@@ -72,13 +72,13 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Close the folder."""
+        """Close the descriptor that keeps the folder open; the folder and its files stay on disk."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
     def _name(self, name: str) -> str | Path:
-        """Return the name or path that `os` takes for a file. Raise UnsafePathError for a name with folders."""
+        """Return the name or path to pass to `os` for a file of this folder; raise UnsafePathError for other names."""
         if not name or name in (".", "..") or os.path.basename(name) != name:
             raise UnsafePathError(f"{name!r} is not the name of a file in a folder")
         return name if _HELD else self.path / name

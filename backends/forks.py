@@ -42,7 +42,7 @@ def free_in_child(lock: _L) -> _L:
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:
-    """Register a method that each forked child calls, after it has released its locks, while the object lives."""
+    """Register a method that each forked child calls after it has released its locks, if the method's object lives."""
     _renewals[:] = [known for known in _renewals if known() is not None]
     _renewals.append(WeakMethod(renew))
 

@@ -118,7 +118,7 @@ class Heap:
         return memory_of_machine() if self.limit is None else (self.limit, "the heap is limited to")
 
     def base(self, name: str) -> int:
-        """Return the address of a slab; if it is empty, that of a page from which empty stacks may be read."""
+        """Return the address of a slab, or, if the slab is empty, of a page that reads of empty stacks may use."""
         return self.slabs[name].base or _address(_void_page())
 
     def _room(self) -> tuple[int, str]:

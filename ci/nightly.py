@@ -1,4 +1,4 @@
-"""This script runs the nightly jobs: a fuzzing campaign, a search for planted mutants, and installed peers.
+"""This script runs the nightly jobs: a fuzzing campaign, a search for planted mutants, and fuzzing of peers.
 
 It also writes the report.
 
@@ -56,7 +56,7 @@ class Step:
 
 
 def steps(given: argparse.Namespace, peers: Sequence[str]) -> Iterator[Step]:
-    """Yield the commands of the nightly run in order: campaign, its report, search for mutants, peers."""
+    """Yield the commands of the nightly run in order: campaign, its report, search for mutants, fuzzing of peers."""
     folder, processes = Path(given.folder), ("--processes", str(given.processes))
     campaign = str(folder / "campaign")
     end = ("--cases", str(given.cases)) if given.cases else ("--seconds", str(given.seconds))

@@ -269,7 +269,7 @@ def prepare_second(
 
 @with_stack_room
 def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = False) -> Kernel:
-    """Return the kernel with which reverse mode starts, of stage structured after the passes that prepare it.
+    """Return a kernel of stage source, lowered to stage structured by the passes that run before reverse mode.
 
     Args:
         kernel: A kernel of stage source.
@@ -303,7 +303,7 @@ def _uses_adjoints(kernel: Kernel) -> bool:
 
 
 def _finish(kernel: Kernel) -> Lowering:
-    """Return the lowering of a kernel: with its sizing data and the sets of arrays that it reads and writes."""
+    """Return the lowering of a kernel: with its sizing data, and the names of the arrays read and written."""
     params = {p.name for p in kernel.params if isinstance(p.type, ArrayType)}
     reads = _arrays(kernel, ARRAY_READS) & params
     writes = _arrays(kernel, ARRAY_WRITES) & params

@@ -186,14 +186,14 @@ class DivisionByZero(ExecutionError, ZeroDivisionError):
 
 
 class AdstackOverflow(ExecutionError):
-    """Signal that a kernel pushed more values to an adstack than it has slots.
+    """Signal that a kernel pushed more values to an adstack than the adstack has slots.
 
     Nothing was written outside the adstack, and the gradients of this launch are void.
     """
 
 
 class DeviceError(ExecutionError):
-    """Signal that the device or its driver refused a request."""
+    """Signal that a device or its driver failed or refused a request, such as an allocation or a launch."""
 
 
 class VerifyError(StackgradError):

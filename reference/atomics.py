@@ -30,7 +30,7 @@ UFUNCS: dict[str, np.ufunc] = {
 
 @dataclass(frozen=True)
 class _Domain:
-    """Hold functions that convert values to numbers on which a NumPy ufunc computes an atomic correctly, and back.
+    """Hold functions that encode values as numbers on which a NumPy ufunc acts like an atomic, and decode them.
 
     Attributes:
         encode: turns values into these numbers
@@ -51,7 +51,7 @@ def _fold(bits: LaneVector) -> LaneVector:
 
 
 def _keys(absorbing: str, real: np.dtype) -> _Domain:
-    """Return the encoding of reals as integers in the same order, where NaN wins the minimum or maximum."""
+    """Return the encoding of reals as ordered integers in which NaN wins the extreme `absorbing`, min or max."""
     integer = np.dtype(f"i{real.itemsize}")
     info = np.iinfo(integer)
     nan = integer.type(info.min if absorbing == "min" else info.max)
@@ -141,7 +141,7 @@ def same_bits(x: LaneVector, y: LaneVector) -> LaneVector:
 def _exchange(
     memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return final values and previous values of an atomic exchange, where lanes are grouped by their element.
+    """Return each element's final value and each lane's previous value under exchanges; lanes are sorted by element.
 
     The first array has the final value of each group's element, the second the value that each lane read.
     """
@@ -155,7 +155,7 @@ def _exchange(
 def _scan(
     ufunc: np.ufunc, memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return final values and previous values of an atomic operation, where lanes are grouped by their element.
+    """Return each element's final value and each lane's previous value under an atomic; lanes are sorted by element.
 
     The first array has the final value of each group's element, the second the value that each lane read.
 

@@ -12,7 +12,7 @@ from .machine import RUN, ExitTarget, Machine
 
 @RUN.row(n.If)
 def _if(m: Machine, s: n.If, f: LaneFrame) -> LaneFrame | None:
-    """Run each branch with its own lanes, and return the frame of the lanes that reach the end of either branch."""
+    """Run each branch in the lanes that take it, and return the frame of the lanes that reach the end of a branch."""
     cond = f.value(s.cond)
     taken = int(np.count_nonzero(cond)) if cond.ndim else f.count * bool(cond)
     if taken in (0, f.count):
@@ -97,7 +97,7 @@ class _RunningLoop:
         return frame.narrow(np.flatnonzero(np.logical_not(gone)))
 
     def collect(self) -> None:
-        """Remove the lanes that broke out from the running lanes of the loop."""
+        """Record the lanes that executed `break` among those that left the loop, with the number of trips so far."""
         self._exits += [(lanes, self.rounds) for lanes in self.target.broken]
         self.target.broken.clear()
 
@@ -122,7 +122,7 @@ class _RunningLoop:
                 self.running = None if rest is None else self.entry.keep(rest.numbers())
 
     def finish(self) -> LaneFrame | None:
-        """Assign the trip counts, and return the frame of the lanes that continue after the loop."""
+        """Set the trip counts of the lanes that left the loop, and return the frame of those that go on after it."""
         self.m.chunk.targets.pop()
         if not self._exits:
             return None

@@ -82,7 +82,7 @@ class LaneFrame:
         return LaneFrame(lanes.size, lanes, self, picks)
 
     def spread(self, vector: LaneVector) -> LaneVector:
-        """Return a vector with one entry for each lane; a value that is the same in all lanes is repeated."""
+        """Return a vector with one entry for each lane; a 0-d array, whose value all lanes share, is repeated."""
         return np.broadcast_to(vector, self.count) if vector.ndim == 0 else vector
 
 

@@ -142,7 +142,7 @@ class Machine:
         return frame
 
     def burn(self, block: Block) -> None:
-        """Subtract the statements of a block from the fuel, the number that may still run. Raise OutOfFuel below 0."""
+        """Subtract the number of a block's statements from the launch's fuel. Raise OutOfFuel if none is left."""
         self.fuel -= len(block)
         if self.fuel < 0:
             place = TrapPlace(self.program.kernel, self.chunk.task)

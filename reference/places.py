@@ -75,7 +75,7 @@ def _store(m: Machine, s: n.Store, f: LaneFrame) -> LaneFrame:
 
 @RUN.row(n.Atomic)
 def _atomic(m: Machine, s: n.Atomic, f: LaneFrame) -> LaneFrame:
-    """Execute an atomic statement, and define its result if a statement reads it."""
+    """Execute an atomic in each lane, and define the old values as the result if any statement reads the result."""
     memory = m.memory[s.array]
     index, value = _locate(m, s, f, memory), f.value(s.value)
     if s.expected is not None:

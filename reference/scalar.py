@@ -64,7 +64,7 @@ def _row(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def _in_f32(meaning: Meaning) -> Meaning:
-    """Return a function that computes f16 operands in f32 and rounds the result, and other operands unchanged."""
+    """Return a function that applies `meaning` to f16 operands in f32 and rounds, and to others unchanged."""
 
     def widened(*args: LaneArray) -> LaneArray:
         if args[0].dtype == F16:
@@ -164,7 +164,7 @@ def _zero_divisor(x: LaneArray, y: LaneArray) -> LaneArray:
 
 
 def _safe_divisor(y: LaneArray) -> LaneArray:
-    """Return the divisor with 1 where it is 0, so that a division never fails."""
+    """Return the divisors with each 0 replaced by 1, so that a division never fails."""
     return np.where(y == 0, y.dtype.type(1), y)
 
 
@@ -332,7 +332,7 @@ def cast(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
 
 
 def convert(array: LaneArray, source: Scalar, target: Scalar) -> LaneArray:
-    """Convert numbers like `cast`, but with NumPy's warnings unless the caller suppresses them."""
+    """Convert numbers like `cast`, but without suppressing NumPy's warnings."""
     if source == target:
         return array
     if target.is_bool:

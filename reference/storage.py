@@ -99,7 +99,7 @@ class HeapCounter:
         self.peak = dict.fromkeys(SLABS, 0)
 
     def change(self, slab: str, size: int) -> None:
-        """Add a number of bytes to the count of a slab; it is negative if memory is freed."""
+        """Add `size` bytes to the count of a slab; `size` is negative if memory is freed."""
         self.current[slab] += size
         self.peak[slab] = max(self.peak[slab], self.current[slab])
 

@@ -143,7 +143,7 @@ class Native(Compile):
         generate(self.kernel, self.options, CPU)
 
     def time_compile(self, workload: str, product: str) -> None:
-        """Compile to code that can be called; this includes the generation of LLVM IR."""
+        """Compile the lowered kernel to callable machine code; the time includes the generation of its LLVM IR."""
         self.backend.compile(self.kernel, self.options)
 
     def track_statements(self, workload: str, product: str) -> int:

@@ -42,7 +42,7 @@ class Held(Bench):
         self.program = started(arch, workload, "full")
 
     def track_row_bytes(self, arch: str, workload: str) -> int:
-        """Return the bytes of one row, summed over the slabs, each for the task with the longest row."""
+        """Return the bytes of the longest row of any task in each slab, summed over the slabs."""
         uses = sg.adstack_report().tasks
         return sum(max((use.stride for use in uses if use.slab == slab), default=0) for slab in SLABS)
 

@@ -28,7 +28,7 @@ class Sweeps(Bench):
         self.program = started(arch, workload, "full")
 
     def time_forward(self, arch: str, workload: str) -> None:
-        """Launch the kernel; for `walker`, run all launches."""
+        """Launch the workload's kernel once; for `walker`, run all launches of the simulation."""
         self.program.forward()
 
     def time_reverse(self, arch: str, workload: str) -> None:

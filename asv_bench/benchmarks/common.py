@@ -64,7 +64,7 @@ class Bench:
 
 
 def start(arch: str) -> None:
-    """Start a fresh runtime on a backend.
+    """Start a fresh runtime on a backend; if the backend is absent, raise the exception that makes asv skip.
 
     Raises:
         NotImplementedError: the backend is absent; asv takes this exception for a skip, with the reason.

@@ -93,7 +93,7 @@ def of_kernel(
 
 
 def real(shape: Any, values: np.ndarray | None = None) -> sg.Field:
-    """Return a real field with a gradient, filled with `values` if they are given."""
+    """Return an f32 field with a gradient, filled with `values` if they are given."""
     field = sg.field(sg.f32, shape, needs_grad=True)
     if values is not None:
         field.from_numpy(values.astype(np.float32))

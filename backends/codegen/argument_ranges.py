@@ -26,7 +26,7 @@ APART = 48
 
 
 def ranges_of(m: ModuleState, task: int) -> RealRanges:
-    """Return the intervals of a task's real values; without intervals if the code does not depend on them."""
+    """Return the intervals of a task's real values, or an object without intervals if no code depends on them."""
     if task not in m.ranges:
         differs = m.target.lean and not m.options.precise and not m.options.debug
         m.ranges[task] = real_ranges(m.kernel.tasks[task]) if differs and _asks(m.kernel.tasks[task]) else RealRanges()

@@ -51,7 +51,7 @@ def _binary(name: str) -> Callable[..., LLVMValue]:
 def _folding(
     name: str, both: Callable[[int, int], int], left: int | None, right: int, absorbing: int | None = None
 ) -> Callable[..., LLVMValue]:
-    """Return a method that emits a binary integer instruction, or returns its result without one if it is known.
+    """Return a method that emits a binary integer instruction, unless constants or identities give the result.
 
     Args:
         name: Name of the instruction.
@@ -104,7 +104,7 @@ def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, LLVMValue, Type],
 
 
 class IRBuilder:
-    """Append instructions to the end of `block`, before its terminator."""
+    """Represent a builder that appends LLVM instructions to its basic block `block`, before the terminator."""
 
     def __init__(self, block: BasicBlock) -> None:
         self.block = block
@@ -226,7 +226,7 @@ class IRBuilder:
         return self._value(t, f"load {t.text}, {place}{marks}")
 
     def store(self, value: LLVMValue, place: LLVMValue, align: int = 0) -> None:
-        """Write a value to an address; `align` is in bytes, and 0 means the alignment of the type."""
+        """Emit a store of a value to an address; `align` is in bytes, and 0 means the alignment of the type."""
         aligned = f", align {align}" if align else ""
         self.block.lines.append(f"  store {value}, {place}{aligned}{self.function.mark}")
 
@@ -288,11 +288,11 @@ class IRBuilder:
     # -- control --------------------------------------------------------------------------------------------
 
     def call(self, function: LLVMFunction, args: Sequence[LLVMValue]) -> LLVMValue:
-        """Call a function of the module and return its result."""
+        """Emit a call of a function of the module and return the call's result."""
         return self.call_pointer(function, function.result, args)
 
     def call_pointer(self, callee: LLVMValue, result: Type, args: Sequence[LLVMValue]) -> LLVMValue:
-        """Call the function at an address and return its result."""
+        """Emit a call of the function at the address `callee` and return the call's result."""
         text = f"call {result.text} {callee.ref}({', '.join([str(a) for a in args])})"
         if result is not VOID:
             return self._value(result, text)
@@ -322,7 +322,7 @@ class IRBuilder:
         self._leave("ret void")
 
     def if_else(self, cond: LLVMValue, then: Callable[[], None], orelse: Callable[[], None]) -> None:
-        """Emit two blocks, of which one runs; the condition is assumed to hold rarely."""
+        """Emit the blocks `then` and `orelse`, of which `cond` selects one; `then` is marked as the unlikely one."""
         yes, no, done = (self.function.append_basic_block(name) for name in ("then", "else", "endif"))
         self.cbranch(cond, yes, no, unlikely=True)
         for start, write in ((yes, then), (no, orelse)):

@@ -99,7 +99,7 @@ def _soft_to_half(e: ArithEmitter, value: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def bit_cast(e: ArithEmitter, value: ir.LLVMValue, to: Scalar) -> ir.LLVMValue:
-    """Return the same bits under another type of the same width."""
+    """Return the bits of a value, unchanged, as a value of another type of the same width."""
     t = like(value.type, value_type(to))
     return value if t == value.type else e.b.bitcast(value, t)
 

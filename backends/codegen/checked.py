@@ -40,7 +40,7 @@ class TaskChecks:
 
 
 class CheckedEmitter:
-    """Tell an emitter which index checks the current task needs; both code generators inherit this class."""
+    """Provide an emitter with the index checks that the current task needs; both code generators inherit this class."""
 
     checks: IndexChecks
     deferred: Deferred | None = None

@@ -49,7 +49,7 @@ class Gate:
         return all(map(_is_silent, stmt.orelse if self.opens else stmt.then))
 
     def inside(self, stmt: Stmt) -> Block:
-        """Return what an open gate leaves of `stmt`: the branch taken if it is an `if` of the gate, else `stmt`."""
+        """Return the branch that runs if the gate is open, if `stmt` is an `if` of the gate; else `stmt` itself."""
         if not isinstance(stmt, n.If) or not self.guards(stmt):
             return (stmt,)
         return stmt.then if self.opens else stmt.orelse

@@ -57,7 +57,7 @@ def compare_where_needed(e: Any, stmt: Checked, compare: Callable[[Sequence[int]
 def check_indices(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Emit index checks of an access, which end the launch if an index is outside, or defer them if `e` does so.
+    """Emit index checks of an access; an index outside ends the launch at once, or later if `e` defers its traps.
 
     Args:
         e: Emitter of either generator.
@@ -84,7 +84,7 @@ def check_indices(
 def _put_off(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Emit index comparisons, defer their traps, and return the condition 'an index is outside', or None."""
+    """Emit index comparisons, defer their traps, and return the condition 'outside', or None if no axis is checked."""
     found: ir.LLVMValue | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]

@@ -27,7 +27,7 @@ BRIEF = 64
 
 
 def needs_comparisons(e: Any) -> ir.LLVMValue:
-    """Emit the condition, evaluated in each launch, that some index check could not be proved unnecessary.
+    """Emit the condition that the launch needs index comparisons, because a launch condition does not hold.
 
     The builder of `e` stands at the head of its function.
     """
@@ -41,10 +41,10 @@ def needs_comparisons(e: Any) -> ir.LLVMValue:
 
 
 class EntryConditions(ArithEmitter):
-    """Read the extents and arguments of a launch where a function begins that has no task emitter."""
+    """Emit loads of extents and arguments of a launch at the head of a function that has no task emitter."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks) -> None:
-        """Keep the builder of the function, and the address of the argument block."""
+        """Store the builder of the function, the address of the argument block, and the index checks."""
         super().__init__(m, b)
         self.block, self.checks = block, checks
 
@@ -60,7 +60,7 @@ class EntryConditions(ArithEmitter):
 
 
 def write_both_forms(b: Any, needed: ir.LLVMValue, write: Callable[[bool], object]) -> None:
-    """Write code in two forms, with and without the comparisons of indices that launches decide; one of them runs.
+    """Emit code twice, with and without the index comparisons that launch conditions decide; `needed` selects one.
 
     Args:
         b: Builder of any generator, positioned where the code goes.
@@ -71,7 +71,7 @@ def write_both_forms(b: Any, needed: ir.LLVMValue, write: Callable[[bool], objec
 
 
 def write_where_inside(e: Any, task: Task, write: Callable[[], None]) -> None:
-    """Write a task; a brief task without adstacks in both forms.
+    """Emit a task; if it is short and has no adstacks, emit it with and without the checks that a launch decides.
 
     The condition is the same for all iterations, but a branch on it in every iteration costs as much as it saves, and
     keeps their accesses apart.

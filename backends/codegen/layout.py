@@ -186,7 +186,7 @@ ENTRIES = ("bounds", "select", "listed", "packed", "task", "finish")
 
 @dataclass(frozen=True)
 class TaskState:
-    """Represent which data of a task, besides temporaries, are kept in device memory during a launch.
+    """Represent which data of a task a launch keeps in device memory: its box, the length of its list, partial sums.
 
     Attributes:
         stored: The box of the task is stored.
@@ -223,7 +223,7 @@ def lay_out_for_device(
 
 
 def _for_host(kernel: Kernel, out: BlockLayout, take: _SlotAllocator) -> None:
-    """Assign the words of the argument block that only the host reads."""
+    """Assign words of the argument block to the data that only the host reads."""
     out.driver_at, out.driver_error_at = take(1), take(1)
     out.error_at = take(4)
     out.status_at, out.laps_at = take(1), take(1)

@@ -62,7 +62,7 @@ def intrinsic(name: str) -> OpRow:
 
 
 def instruction(name: str) -> OpRow:
-    """Return a table entry that is one instruction of the builder."""
+    """Return a table entry that emits one instruction, by the method `name` of IRBuilder."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         made: ir.LLVMValue = getattr(e.b, name)(*args)
@@ -72,7 +72,7 @@ def instruction(name: str) -> OpRow:
 
 
 def contracting(name: str) -> OpRow:
-    """Return a table entry that is one real instruction, which may be contracted where the options allow it."""
+    """Return a table entry that emits one real instruction, which LLVM may contract if the options allow it."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         made: ir.LLVMValue = getattr(e.b, name)(*args, flags=e.flags)

@@ -18,7 +18,7 @@ ALIGN = 8
 
 
 def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> tuple[dict[int, int], int]:
-    """Return (offset in the row, by slot size, at which reads of adstacks without slots go; bytes of the row).
+    """Return (offsets in the row, by slot size, at which adstacks without slots are read; bytes of the row).
 
     Args:
         sizes: Bytes that a slot of each stack without slots would have.

@@ -181,7 +181,7 @@ class CpuExecutable:
         return block
 
     def refuse(self, block: ArgumentBlock, sizes: Sizes) -> bool:
-        """Raise the error for which a launch failed: that of a signal handler or callback, or the one in the block."""
+        """Raise the error for which a launch failed: of a signal handler, a callback, or the block's record."""
         raise_signal(block)
         self._raise_of_callback()
         published = [(s, stacks.stack_capacity(s, sizes)) for s in self.layout.stacks]
@@ -247,7 +247,7 @@ class CpuBackend:
         return Probe(True, version=f"{source}; {cpu}, {os.cpu_count()} cores")
 
     def compile(self, kernel: Kernel, options: Options) -> CpuExecutable:
-        """Generate, optimize and load the code of a kernel.
+        """Generate, optimize and load the code of a kernel, and return the executable.
 
         Raises:
             Unsupported: The kernel uses something that backends/limits.py declares as unsupported.
@@ -256,7 +256,7 @@ class CpuBackend:
         return CpuExecutable(kernel, generated, self.heap, options, self.target)
 
     def ir_text(self, kernel: Kernel, options: Options | None = None, optimize: bool = True) -> str:
-        """Return the LLVM IR of a kernel, after LLVM's pipeline or before it."""
+        """Return the LLVM IR of a kernel, optimized by LLVM's pipeline if `optimize` is True."""
         generated = generate(kernel, options or Options(), self.target)
         if not optimize:
             return generated.text

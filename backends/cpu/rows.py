@@ -46,7 +46,7 @@ def most_in_flight(row: int, content: int | None, threads: int, lanes: int, forc
 
 
 def content_of(stacks: Iterable[tuple[int, int | None]]) -> int | None:
-    """Return the bytes that all iterations push, or None if they were not counted.
+    """Return the bytes that all iterations push onto the given stacks, or None if a stack's pushes were not counted.
 
     Args:
         stacks: Bytes of a slot of each stack, and values pushed over all iterations, if counted.

@@ -50,7 +50,7 @@ class Variants:
         slot.value = self._addresses.get(task, DECLINED)
 
     def _make(self) -> dict[int, int]:
-        """Make the masked code of all tasks; return the addresses by task."""
+        """Compile the masked code of all eligible tasks; return the address of each task's code."""
         # Kernels that want no masked code do without this import.
         from ..llvm import masked
 

@@ -70,7 +70,7 @@ class HostAccess:
         self._settle_shared()
 
     def share(self, array: np.ndarray) -> None:
-        """Mark an array's memory as used by foreign code too; later launches on it return only when they are over.
+        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns.
 
         From now on a call that launches on it returns only when the launch is over.
         """

@@ -31,7 +31,7 @@ from .ptx import ptx
 
 
 class OpenCuda:
-    """Hold an open GPU with its adstack heap.
+    """Hold an open GPU: its queue, its adstack heap, buffers for copies, and host access to its memory.
 
     Attributes:
         queue: The GPU.
@@ -81,7 +81,7 @@ class CudaBackend(DeviceBackend[OpenCuda]):
 
     @property
     def device(self) -> CudaDevice:
-        """Return the GPU, or raise what `opened` raises."""
+        """Return the GPU, which the first use opens; raise DeviceError if there is none."""
         return self.opened.queue
 
     def probe(self) -> Probe:
@@ -98,7 +98,7 @@ class CudaBackend(DeviceBackend[OpenCuda]):
 
     @with_stack_room
     def compile(self, kernel: Kernel, options: Options) -> CudaExecutable:
-        """Generate, assemble and load the code of a kernel.
+        """Generate, assemble and load the code of a kernel, and return the executable.
 
         Raises:
             Unsupported: The kernel uses something that backends/limits.py declares as unsupported.
@@ -117,7 +117,7 @@ class CudaBackend(DeviceBackend[OpenCuda]):
         return managed_zeros(self.device, shape, dtype)
 
     def borrow(self, interface: Mapping[str, Any], lender: Any, stream: int | None) -> np.ndarray:
-        """Return an array over memory on the GPU of another library; see borrowed.py.
+        """Return an array over GPU memory that belongs to another library, without a copy; see borrowed.py.
 
         Args:
             interface: `__cuda_array_interface__` of the memory.

@@ -18,7 +18,7 @@ from .memory import Buffers
 
 
 class BlockState:
-    """Represent what an argument block owns on the device: memory for launches by stream, and CUDA graphs.
+    """Represent what an argument block owns on the device: one device state for each stream, and its CUDA graphs.
 
     It may outlive the block, whose last launch may be in flight.
     """
@@ -73,12 +73,12 @@ class CudaBlock(DeviceBlock):
             self.borrowed[name] = bound
 
     def lenders(self) -> list[BorrowedMemory]:
-        """Return the owners of the block's borrowed arrays, whose own GPU work may use the same memory."""
+        """Return the owners of the block's borrowed arrays; GPU work of these owners may use the same memory."""
         arrays = [bound.held() for bound in self.borrowed.values() if bound.held is not None]
         return [lender for array in arrays if array is not None and (lender := lender_of(array)) is not None]
 
     def prepare(self) -> None:
-        """Allocate device memory for the launch state on the current stream, unless the block has it already."""
+        """Allocate the device state for launches of the block on the current stream, unless the block has it."""
         size, stream = self.layout.state_size, self.device.stream
         if not size:
             return

@@ -1,4 +1,4 @@
-"""This module lets kernels use memory on the GPU of other libraries without copies: torch tensors, JAX arrays, CuPy.
+"""This module lets kernels use GPU memory of other libraries without copies: torch tensors, JAX arrays, CuPy.
 
 It takes whatever has `__cuda_array_interface__`. A `DeviceArray` is a NumPy array over an address that the host cannot
 read: it has dtype, shape and address, which is what launches need, and refuses what would touch the memory; `copy()`
@@ -57,7 +57,7 @@ class BorrowedMemory:
 
 
 class DeviceArray(np.ndarray):
-    """Represent memory that the host cannot read; `fetch` copies it to the host."""
+    """Represent an array whose memory the host cannot read; `fetch` copies the array to the host."""
 
     fetch: Callable[[np.ndarray], np.ndarray] | None
 
@@ -108,7 +108,7 @@ def borrow(
     lender: Any,
     stream: int | None,
 ) -> DeviceArray:
-    """Return the array that `__cuda_array_interface__` describes.
+    """Return an array over GPU memory of another library, as its `__cuda_array_interface__` describes the memory.
 
     Args:
         device: GPU of the memory.
@@ -151,7 +151,7 @@ def interface_of(array: np.ndarray, stream: int) -> dict[str, Any]:
 
 
 def lender_of(array: np.ndarray) -> BorrowedMemory | None:
-    """Return the owner of the memory of an array, if it is another library's, else None."""
+    """Return the owner of an array's memory if the memory is borrowed from another library, else None."""
     found = owners.owner_of(array)
     return found if isinstance(found, BorrowedMemory) else None
 

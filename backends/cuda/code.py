@@ -80,7 +80,7 @@ class DeviceCode:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of the entry points."""
+        """Return the names of the kernel's entry points, in the order in which a launch starts them."""
         return tuple(entry.name for entry in self.entries if entry.name)
 
 
@@ -170,7 +170,7 @@ class _EntryWriter:
 
 
 class _TaskEntriesWriter:
-    """Write the entry points of one task."""
+    """Emit the GPU entry points of one task: those that compute its box, list, run or sum up its iterations."""
 
     def __init__(self, m: ModuleState, index: int, task: Task) -> None:
         self.m, self.index, self.task = m, index, task
@@ -184,7 +184,7 @@ class _TaskEntriesWriter:
         return f"{prefix}_{kind}_{self.index}"
 
     def emit(self) -> list[LaunchStep]:
-        """Write all entry points of the task; return them in order."""
+        """Write all entry points of the task, and return the steps of a launch that start these, in order."""
         found: list[tuple[str, Callable[[_EntryWriter], None]]] = []
         if self.index in self.m.layout.boxes:
             found.append((BOUNDS, self._store_box))
@@ -338,7 +338,7 @@ class _TaskEntriesWriter:
         b.call(run, [entry.block, box, zero, box_volume(b, box, 0, self.axes), blocks, zero])
 
     def _run_listed(self, entry: _EntryWriter) -> None:
-        """Emit the entry point that runs the listed iterations, or all of them if the list was too short."""
+        """Emit the entry point that runs the listed iterations, or every iteration if the list is incomplete."""
         thread, threads = self._threads(entry)
         b, box, layout = entry.b, self._box(entry), self.m.layout
         length = b.load(entry.state(layout.length_at[self.index]), I64)

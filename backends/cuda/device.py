@@ -237,11 +237,11 @@ class CudaDevice(DeviceQueue):
         return self.table[PENDING] != 0 or self._waits > 0
 
     def launched(self) -> None:
-        """Record that the device has work in flight that host code for launches did not start."""
+        """Record that work is in flight on the device that was not started by the host code for launches."""
         self.table[PENDING] = 1
 
     def _refuse_capturing(self) -> None:
-        """Raise Unsupported if launches are being recorded as a CUDA graph, when the host cannot wait or read."""
+        """Raise Unsupported while launches are recorded as a CUDA graph, because the host cannot wait or read then."""
         if self.is_capturing:
             raise Unsupported(
                 "the host would have to wait for the GPU, or read from it, while launches are recorded for a graph",
@@ -275,7 +275,7 @@ class CudaDevice(DeviceQueue):
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count the `with` block as work in flight, even though the word for pending launches is cleared in it."""
+        """Count the `with` block, in which a wait runs, as work in flight, so that other threads wait too."""
         # Another thread must wait for them too.
         self._waits += 1
         try:
@@ -347,7 +347,7 @@ class CudaDevice(DeviceQueue):
         self.drop(partial(_forget, thing), size)
 
     def tidy(self) -> None:
-        """Free dropped memory if no launch is in flight, or wait for the launches if there is much of it."""
+        """Free dropped memory if no launch is in flight; if much memory was dropped, wait for the launches first."""
         if not self._trash or self.is_capturing:
             return
         if self.is_pending and not self._has_much_trash:

@@ -160,7 +160,7 @@ class Driver(Protocol):
         """Load code and return the handle of the module."""
 
     def unload(self, module: int) -> None:
-        """Unload a module."""
+        """Unload a module of GPU code, given its handle."""
 
     def function(self, module: int, name: str) -> int:
         """Return the handle of a function of a module."""
@@ -202,7 +202,7 @@ class Driver(Protocol):
         """Return a new stream."""
 
     def destroy_stream(self, stream: int) -> None:
-        """Destroy a stream."""
+        """Destroy a CUDA stream, given its handle."""
 
     def wait(self, stream: int | None = None) -> None:
         """Wait for the work queued on a stream, by default on the current stream."""
@@ -211,10 +211,10 @@ class Driver(Protocol):
         """Wait for the work of all streams."""
 
     def new_event(self) -> int:
-        """Return a new event."""
+        """Return the handle of a new CUDA event."""
 
     def destroy_event(self, event: int) -> None:
-        """Destroy an event."""
+        """Destroy a CUDA event, given its handle."""
 
     def record(self, event: int, stream: int | None = None) -> None:
         """Record an event after the work that the stream has so far."""
@@ -235,7 +235,7 @@ class Driver(Protocol):
         """Launch a graph on a stream."""
 
     def destroy_graph(self, graph: int) -> None:
-        """Destroy a graph."""
+        """Destroy a CUDA graph that `end_capture` returned."""
 
     def instantiate(self, clear: tuple[int, int] | None, calls: Sequence[KernelCall], parameter: int) -> LaunchGraph:
         """Return a CUDA graph that runs the given kernel launches one after another.

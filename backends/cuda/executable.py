@@ -1,4 +1,4 @@
-"""This module defines a kernel on an NVIDIA GPU: its code on the device, host code that launches it, and blocks."""
+"""This module defines the executable of a kernel on an NVIDIA GPU: device code, host code, and argument blocks."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         return self.device.is_capturing
 
     def _run_staged(self, block: CudaBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
-        """Launch on copies of the external arrays, and wait; no graph can record that."""
+        """Launch on device copies of the external arrays, and wait; raise Unsupported while a graph is recorded."""
         if self.device.is_capturing:
             names = ", ".join(block.foreign)
             raise Unsupported(
@@ -134,7 +134,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         super()._run_staged(block, arrays, scalars, sizes)
 
     def _start(self, block: CudaBlock) -> None:
-        """Launch a block, in order with what other libraries do with its arrays."""
+        """Launch a block, ordered between earlier and later GPU work of the libraries that own its borrowed arrays."""
         block.prepare()
         if block.borrowed:
             with ordered_with_lenders(self.device, block.lenders()):
@@ -143,7 +143,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
             self._start_own(block)
 
     def _start_own(self, block: CudaBlock) -> None:
-        """Call the host code; nothing else is launched meanwhile if the kernel prints."""
+        """Call the host code and retry a refused launch; if the kernel prints, no other launch starts meanwhile."""
         with self._starting:
             if self._launch(block.address) == FAILED:
                 self._again(block)
@@ -168,7 +168,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
 
     @contextmanager
     def _timed(self, block: CudaBlock) -> Iterator[Seconds]:
-        """Let the block's launch inside the `with` record events between its tasks."""
+        """Time the tasks of the block's launch in the `with` by events; yield a function that returns the times."""
         with task_events(self.device.driver, len(self.kernel.tasks)) as events:
             block.put(self.layout.laps_at, events.address)
             try:
@@ -184,7 +184,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         return bool(self.layout.stacks or self.layout.state_size)
 
     def _prepare_ready(self, block: CudaBlock) -> bool:
-        """Prepare a bound block for native launches, except for its stacks; return False if that is impossible now."""
+        """Allocate the device state of a block for ready launches; return False if a borrowed array prevents them."""
         if block.borrowed or self.device.is_capturing:
             return False
         block.prepare()

@@ -172,7 +172,7 @@ class _ReplayWriter:
         return self._table(word, PTR)
 
     def _planned(self, place: int) -> ir.LLVMValue:
-        """Return the launch plan's word for the entry point with the number `place`."""
+        """Emit a load of the launch plan's word for entry point number `place`, and return the word."""
         return self.b.load(self.b.gep(self.plan, const(I64, place), I64), I64)
 
     def _leave_if(self, cond: ir.LLVMValue, code: int) -> None:
@@ -233,7 +233,7 @@ class _ReplayWriter:
         b.ret(const(I32, WANTED))
 
     def _copy(self, at: int, source: ir.LLVMValue, size: int) -> None:
-        """Emit a copy of `size` bytes to an offset in the argument block."""
+        """Emit a copy of `size` bytes from the address `source` to a byte offset in the argument block."""
         copy = self.e.m.declare("llvm.memcpy.p0.p0.i64", VOID, [PTR, PTR, I64, I1])
         self.b.call(copy, [self._at(at), source, const(I64, size), const(I1, 0)])
 

@@ -111,7 +111,7 @@ class _LaunchWriter:
         return self.b.load(self.b.gep(self.table, const(I64, word), I64), t)
 
     def _pending(self) -> None:
-        """Store in the driver's table that launches may be in flight."""
+        """Emit a store to the driver's table which says that launches may be in flight."""
         # The word is set after the launches: a thread that waits meanwhile, and clears it, learns that there is more to
         # wait for.
         self.b.store(const(I64, 1), self.b.gep(self.table, const(I64, PENDING), I64))
@@ -150,7 +150,7 @@ class _LaunchWriter:
             self._unless_refused(b.call_pointer(self._table(RECORD, PTR), I32, [event, self.stream]))
 
     def _replay(self) -> None:
-        """Emit the call of `sg.replay`; if it made the launch or asks for a graph, `launch` returns here."""
+        """Emit a call of `sg.replay`, and a return from `launch` unless the result says to launch without a graph."""
         b = self.b
         code = b.call(replay_function(self.m, self.keys), [self.block, self.table, self.stream, self.plan])
         with b.if_then(b.icmp_signed("!=", code, const(I32, PLAIN))):
@@ -176,7 +176,7 @@ class _LaunchWriter:
     # -- plans ----------------------------------------------------------------------------------------------
 
     def _start(self, kind: str, index: int, threads: ir.LLVMValue, width: ir.LLVMValue | None = None) -> None:
-        """Emit a store to the launch plan: an entry point runs on `threads` threads; for 0 it is not started."""
+        """Emit a store to the launch plan: start an entry point on `threads` threads, or not at all if that is 0."""
         if (kind, index) not in self.keys:
             return
         b, one = self.b, const(I64, 1)
@@ -227,7 +227,7 @@ class _LaunchWriter:
         return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
     def _choose(self, index: int, all_threads: ir.LLVMValue, threads: ir.LLVMValue, width: ir.LLVMValue) -> None:
-        """Emit code that plans a gated task: over its list of passing iterations if that has room, else over all."""
+        """Emit code that plans a gated task: list and run the passing iterations if a list has memory, else run all."""
         b = self.b
         listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
         room = self._slot(self.m.layout.room_at[index])

@@ -46,7 +46,7 @@ class LaunchGraphs:
         return record_offsets(block.layout, len(self._keys))
 
     def make(self, block: ArgumentBlock) -> None:
-        """Make the graph that host code wants; where the driver refuses, launches go on without a graph."""
+        """Create the CUDA graph that host code requested for a block; if the driver refuses, the block has no graph."""
         at, device = self._places(block), self._device
         block.put(at.word(EXECUTABLE), 0)
         held, self._held = self._held, None
@@ -77,7 +77,7 @@ class LaunchGraphs:
         block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
-        """Return a CUDA graph of the launch in the graph record, or None if the device has the most graphs allowed.
+        """Return a CUDA graph of the launch in the graph record, or None if the device already has MOST graphs.
 
         The result is None if the device has enough graphs.
 

@@ -21,7 +21,7 @@ from .driver import NOTHING_LEFT, DriverError
 
 
 class ManagedMemory(SharedMemory):
-    """Own managed memory."""
+    """Own managed CUDA memory, which host and GPU share, for the NumPy arrays over this memory."""
 
     queue: CudaDevice
 
@@ -71,7 +71,7 @@ def is_addressable(array: np.ndarray, device: CudaDevice) -> bool:
 
 
 class Buffers:
-    """Allocate device buffers for the duration of a launch; free buffers are reused, sorted by power of two."""
+    """Allocate device buffers for launches, with powers of two as sizes; a free buffer is reused for an equal size."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device

@@ -152,7 +152,7 @@ class CudaDriver:
         return int(self._call("cuModuleLoadData", image))
 
     def unload(self, module: int) -> None:
-        """Unload a module."""
+        """Unload a module of GPU code, given its handle."""
         self.attach()
         self._call("cuModuleUnload", module)
 
@@ -230,7 +230,7 @@ class CudaDriver:
         return int(self._call("cuStreamCreate", 0))
 
     def destroy_stream(self, stream: int) -> None:
-        """Destroy a stream."""
+        """Destroy a CUDA stream, given its handle."""
         self.attach()
         self._call("cuStreamDestroy", stream)
 
@@ -244,12 +244,12 @@ class CudaDriver:
         self._call("cuCtxSynchronize")
 
     def new_event(self) -> int:
-        """Return a new event."""
+        """Return the handle of a new CUDA event."""
         self.attach()
         return int(self._call("cuEventCreate", 0))
 
     def destroy_event(self, event: int) -> None:
-        """Destroy an event."""
+        """Destroy a CUDA event, given its handle."""
         self.attach()
         self._call("cuEventDestroy", event)
 

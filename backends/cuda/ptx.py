@@ -55,7 +55,7 @@ def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None)
 
 @contextmanager
 def _refusals(kernel: Kernel, text: str, arch: str, options: Options | None) -> Iterator[None]:
-    """Convert errors of LLVM in the `with` block to an error that names a folder with a reproducer."""
+    """Raise errors of LLVM in the `with` block as an InternalError that names a folder with a reproducer."""
     try:
         yield
     except (InvalidLLVMError, RuntimeError) as error:

@@ -49,7 +49,7 @@ LIGHT = 32
 
 @dataclass(frozen=True)
 class NestedGates:
-    """Represent nested gates: conditions around all work of a task, each decided where the gates before it are open.
+    """Represent nested gates: conditions around all work of a task, each evaluated only if earlier gates are open.
 
     Attributes:
         task: The task, exits lowered.
@@ -142,7 +142,7 @@ def select_function(m: ModuleState, index: int, task: Task) -> ir.LLVMFunction:
 
 
 class ListedTask(PrivateSums):
-    """Emit a task that runs the iterations in its list of passing ones, or all iterations if the list was too short."""
+    """Emit a task that runs the iterations in a list, or all iterations if the list cannot hold all that pass."""
 
     def begin(self, e: Emitter) -> None:
         """Emit the comparison that tells if the list has room for all iterations that pass."""
@@ -152,7 +152,7 @@ class ListedTask(PrivateSums):
         self.complete = e.b.icmp_unsigned("<=", length, e.slot(layout.room_at[e.task]))
 
     def number(self, e: Emitter, place: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the iteration number at a position of the list, or the position itself if the list was too short."""
+        """Return the iteration number at a position of the list, or the position itself if the list is incomplete."""
         b, before = e.b, e.b.block
         listed, known = (b.function.append_basic_block(name) for name in ("listed", "numbered"))
         b.cbranch(self.complete, listed, known)

@@ -71,7 +71,7 @@ def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.LLVMValue:
 
 
 def list_number(m: ModuleState, b: IRBuilder, place: ir.LLVMValue, is_all: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the chunk position at place `place` of the list that `list_block` wrote, which is ascending.
+    """Return the chunk position at place `place` of the list of `list_block`, or `place` if every position passes.
 
     Args:
         m: Module being written.
@@ -83,7 +83,7 @@ def list_number(m: ModuleState, b: IRBuilder, place: ir.LLVMValue, is_all: ir.LL
 
 
 def _list_memory(m: ModuleState) -> ir.LLVMValue:
-    """Return the address of the block's shared memory that holds the list."""
+    """Return the address of a thread block's shared memory for the chunk positions that `list_block` lists."""
     return m.module.shared("sg.shared.list", I16, BLOCK * max(ROUNDS))
 
 

@@ -1,4 +1,4 @@
-"""Define what all backends of GPUs have beside kernels: arrays that the host shares, waits, and reports (`Remote`)."""
+"""This module defines what GPU backends share besides kernels: host access to arrays, waits, and heap reports."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class HostAccess(Protocol):
         """Overwrite every element with one number."""
 
     def share(self, array: np.ndarray) -> None:
-        """Mark an array's memory as used by foreign code too; later launches on it return only when they are over."""
+        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns."""
 
 
 class ReportedHeap(Protocol):
-    """Define what a backend tells of its adstack heap."""
+    """Define the interface by which a device's adstack heap reports its size and its limit."""
 
     def most_bytes(self) -> tuple[int, str]:
         """Return the bytes that all slabs together can ever have, and a text that names what sets this limit."""
@@ -44,26 +44,26 @@ class ReportedHeap(Protocol):
 
 
 class OpenDevice(Protocol):
-    """Represent a device that a backend has opened, with what belongs to it."""
+    """Define the interface of an open device: its work queue, its adstack heap, and host access to its arrays."""
 
     @property
     def queue(self) -> DeviceQueue:
-        """Return the work of the device."""
+        """Return the queue that tracks the work submitted to the device."""
 
     @property
     def heap(self) -> ReportedHeap:
-        """Return the memory of adstacks."""
+        """Return the adstack heap of the device."""
 
     @property
     def access(self) -> HostAccess:
-        """Return the reads and writes by the host."""
+        """Return the object through which the host reads and writes arrays of the device."""
 
 
 Opened = TypeVar("Opened", bound=OpenDevice)
 
 
 class DeviceBackend(ABC, Generic[Opened]):
-    """Represent a backend whose device is opened when it is first asked for."""
+    """Represent a backend whose device is opened at its first use."""
 
     _opened: Opened | None = None
 
@@ -94,7 +94,7 @@ class DeviceBackend(ABC, Generic[Opened]):
         self.opened.access.assign(array, place, value)
 
     def share(self, array: np.ndarray) -> None:
-        """Let code outside the runtime touch the memory of an array without asking from now on."""
+        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns."""
         self.opened.access.share(array)
 
     def fill(self, array: np.ndarray, value: Any) -> None:
@@ -102,7 +102,7 @@ class DeviceBackend(ABC, Generic[Opened]):
         self.opened.access.fill(array, value)
 
     def wait(self) -> None:
-        """Wait for all launches if any may be in flight; raise what went wrong on the device."""
+        """Wait for all launches if any may be in flight; raise the device's error if there is one."""
         if self._opened is not None:
             self._opened.queue.settle()
 

@@ -26,14 +26,14 @@ class DeviceBlock(ArgumentBlock, ABC):
     """
 
     def __init__(self, layout: BlockLayout, kernel: str, written: set[str], queue: DeviceQueue, size: int = 0) -> None:
-        """Allocate the block; `size` is its bytes, if they are more than the layout says."""
+        """Allocate the block; `size` is its number of bytes if more than the layout needs."""
         super().__init__(layout, kernel, written, size)
         self.queue = queue
         self.foreign: dict[str, BoundArray] = {}
         self._shared: dict[str, list[bool]] = {}
 
     def _place(self, bound: BoundArray, array: np.ndarray) -> None:
-        """Write the address and extents of an array, and record whether it is external."""
+        """Write the address and extents of an array to the block, and record whether the array is external."""
         super()._place(bound, array)
         name, owner = bound.array.name, owner_of(array)
         self.foreign.pop(name, None)
@@ -59,4 +59,4 @@ class DeviceBlock(ArgumentBlock, ABC):
 
     @abstractmethod
     def staged(self) -> AbstractContextManager[None]:
-        """Let the slots name copies of the external arrays inside the `with`; afterwards copy back what was written."""
+        """Let the block refer to device copies of external arrays inside the `with`; then copy written arrays back."""

@@ -1,4 +1,4 @@
-"""Make exceptions of the error records of one kernel, which a wait finds after the launch has returned."""
+"""Convert the error records of one kernel, which a wait finds after the launch has returned, to exceptions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Explain = Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]
 
 
 def _nothing_known() -> None:
-    """Return None, in place of a function that explains overflows."""
+    """Return None: no function explains overflows. This function is the default of `ErrorReader.explain`."""
 
 
 @dataclass
 class ErrorReader:
-    """Make exceptions of error records.
+    """Convert error records of one kernel to exceptions; an explanation is added to an adstack overflow if possible.
 
     Attributes:
         kernel: Kernel of the code.
@@ -45,7 +45,7 @@ class ErrorReader:
     explain: Explain = _nothing_known
 
     def __call__(self, record: Record) -> StackgradError:
-        """Return the exception for an error record."""
+        """Return the exception for an error record, for an adstack overflow with an explanation if there is one."""
         known = [(stack, stack_capacity(stack, self.published)) for stack in self.stacks]
         found = exception(self.kernel, self.sites, record, known)
         if isinstance(found, AdstackOverflow):

@@ -63,7 +63,7 @@ class DeviceExecutable(ABC, Generic[Block]):
         placement: stacks.StackPlacement,
         reader: ErrorReader,
     ) -> None:
-        """Keep what launches need; `placement` has the kernel that code was generated for."""
+        """Store the objects that launches use; `placement.kernel` is the kernel that code was generated for."""
         self.kernel, self.layout, self.options = kernel, layout, options
         self.queue, self.heap = queue, heap
         self._placement, self._reader = placement, reader
@@ -72,7 +72,7 @@ class DeviceExecutable(ABC, Generic[Block]):
         self._starting: AbstractContextManager[Any] = queue.prints.lock if self.calls_back else nullcontext()
 
     def _load_host_code(self, code: Generated, launch: Callable[[int], Callable[[int], int]]) -> None:
-        """Compile the host code, which `launch` makes a Python function of."""
+        """Compile and load the host code; `launch` converts its address to the Python function that starts launches."""
         self._host = NativeCode(code, _EFFORT)
         self._launch: Callable[[int], int] = launch(self._host.address)
 
@@ -84,7 +84,7 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @abstractmethod
     def _start(self, block: Block) -> None:
-        """Call the host code with a block whose stacks are placed; retry or raise the reason if it refuses."""
+        """Start the launch of a block whose adstacks are placed; if it is refused, retry or raise the reason."""
 
     @abstractmethod
     def refuse(self, block: Block, sizes: Sizes) -> bool:
@@ -92,10 +92,10 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @abstractmethod
     def _timed(self, block: Block) -> AbstractContextManager[Seconds]:
-        """Let the block's launch inside the `with` take the time of each task."""
+        """Time the tasks of the block's launch inside the `with`; yield a function that returns the seconds by task."""
 
     def _prepare_ready(self, block: Block) -> bool:
-        """Prepare a bound block for native launches, except for its stacks; return False if that is impossible now."""
+        """Return True; backends override this step, which prepares a block for native launches or returns False."""
         return True
 
     @property
@@ -130,7 +130,7 @@ class DeviceExecutable(ABC, Generic[Block]):
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait, for a profile; raise what `run` raises, and errors of the device.
+        """Launch once and wait; return the seconds waited for earlier launches, and those of each task if measured.
 
         Returns:
             (seconds waited for launches before, seconds of each task; None if the device does not measure them).
@@ -148,7 +148,7 @@ class DeviceExecutable(ABC, Generic[Block]):
             self._idle.append(block)
 
     def _claim_block(self) -> Block:
-        """Return an idle block, or a new one."""
+        """Return an argument block that no launch is using; create one if all blocks are in use."""
         self.queue.tidy()
         try:
             return self._idle.pop()
@@ -156,7 +156,7 @@ class DeviceExecutable(ABC, Generic[Block]):
             return self.new_block()
 
     def _run_bound(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Bind a block to the arguments and launch it, waiting where that is necessary."""
+        """Bind a block to the arguments and launch it; wait if an array is external or shared, or in debug builds."""
         block.bind(arrays, scalars, draws)
         if block.foreign:
             self._run_staged(block, arrays, scalars, sizes)
@@ -166,14 +166,14 @@ class DeviceExecutable(ABC, Generic[Block]):
             self.queue.wait()
 
     def _run_staged(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
-        """Launch on copies of the external arrays, and wait."""
+        """Launch on device copies of the external arrays, wait, and copy the written arrays back."""
         with block.staged():
             self._run(block, arrays, scalars, sizes)
             self.queue.finish()
         self.queue.wait()
 
     def _run(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
-        """Launch a block whose arrays are all where the device reaches them."""
+        """Place a block's adstacks in the heap and launch the block, whose arrays the device can all access."""
         if not self.layout.stacks:
             self._start(block)
             return
@@ -197,7 +197,7 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @property
     def calls_back(self) -> bool:
-        """Return True if only Python launches the kernel, because it prints; see `PrintBuffer.lock`."""
+        """Return True if the kernel prints; then only Python launches the kernel (see `PrintBuffer.lock`)."""
         return is_printing(self.kernel)
 
     @property

@@ -33,13 +33,13 @@ class HeapDriver(Protocol):
     """Define the memory functions of a driver that the heap uses; all addresses are in device memory."""
 
     def allocate(self, size: int) -> int:
-        """Return the address of `size` bytes; raise DeviceError if there are not so many."""
+        """Return the address of `size` bytes; raise DeviceError if memory is short."""
 
     def free(self, address: int) -> None:
         """Free memory of `allocate`."""
 
     def free_memory(self) -> tuple[int, int]:
-        """Return (bytes left on the device, bytes that it has)."""
+        """Return (free bytes, all bytes) of the device's memory."""
 
     def wait(self, stream: int | None = None) -> None:
         """Wait for the work queued on a stream, by default on the current stream."""
@@ -128,7 +128,7 @@ class DeviceHeap:
         return self.words[EPOCH]
 
     def use(self, stream: int) -> None:
-        """Make the slabs of a stream the current ones; ready launches for other streams are invalid until then."""
+        """Make a stream's slabs the current ones; only ready launches for the current stream are valid."""
         with self.lock:
             self._stream = stream
             self._slabs = self._streams.setdefault(stream, _Slabs(next(_EPOCHS)))
@@ -211,7 +211,7 @@ class DeviceHeap:
         return self.memory.free_memory()[1], "the device has"
 
     def base(self, name: str, void: int = 0) -> int:
-        """Return the address of a slab; if it is empty, that of `void` bytes from which empty stacks may be read."""
+        """Return the address of a slab or, if the slab is empty, of `void` bytes that reads of empty stacks may use."""
         found = self._slabs.by_name[name].base
         if found or not void:
             return found

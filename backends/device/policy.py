@@ -1,4 +1,4 @@
-"""This module decides how many threads and rows a GPU task with adstacks gets, and if it runs a list of iterations.
+"""This module decides how many threads and rows a GPU task with adstacks gets, and if it lists passing iterations.
 
 A row of T neighboring ones costs its deepest iteration, and T threads in flight want T rows. Histories that stay in
 half of the second-level cache are read back at its speed, so
@@ -57,7 +57,7 @@ class DeviceLimits:
 
 @dataclass(frozen=True)
 class TaskDemand:
-    """Represent the adstack memory that a task needs, and how many iterations it has and how many need rows.
+    """Represent the adstack memory that a task needs, its number of iterations, and how many of these need rows.
 
     Attributes:
         row: Bytes of its deepest iteration, all slabs together.

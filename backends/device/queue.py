@@ -1,4 +1,4 @@
-"""Define what all GPUs share of their work in flight: waits, and memory that is dropped while launches may use it."""
+"""This module defines the interface of a GPU's work queue: waits, and dropped memory that launches may still use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_DROPPED, _MOST_DROPPED_BYTES = 512, 64 << 20
 
 
 class DeviceQueue(ABC):
-    """Represent the work that a GPU was given.
+    """Represent the work submitted to a GPU, and the dropped memory that is freed once this work is over.
 
     Invariant: what is dropped while launches may use it is given back at a later wait, never earlier.
 
@@ -46,10 +46,10 @@ class DeviceQueue(ABC):
 
     @abstractmethod
     def tidy(self) -> None:
-        """Give back what was dropped, if that takes no wait or there is much of it."""
+        """Free dropped memory if no wait is needed for that; if much memory was dropped, wait first."""
 
     def settle(self) -> None:
-        """Wait if anything may be in flight, also while another thread waits for it."""
+        """Wait for all work that may be in flight, even if another thread is already waiting for the work."""
         if self.is_pending:
             self.wait()
 
@@ -64,6 +64,6 @@ class DeviceQueue(ABC):
 
     @property
     def _has_much_trash(self) -> bool:
-        """Return True if so much was dropped that a wait pays."""
+        """Return True if so much memory was dropped that waiting to free the memory is worthwhile."""
         trash = self._trash
         return len(trash) > _MOST_DROPPED or sum(size for _, size in trash) > _MOST_DROPPED_BYTES

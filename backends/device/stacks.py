@@ -75,7 +75,7 @@ class StackPlacement:
         )
 
     def can_list(self, task: int, sizes: Sizes) -> bool:
-        """Return True if a launch with these sizes can run the task over a list."""
+        """Return True if a launch with these sizes can run the task over a list of the iterations that pass."""
         return task in self.gated
 
     def dispatches(self, sizes: Sizes) -> dict[int, TaskGeometry]:
@@ -84,7 +84,7 @@ class StackPlacement:
         return found | {task: dispatch(d, self.device) for task, d in self.demands(sizes).items()}
 
     def halve(self, geometry: TaskGeometry) -> TaskGeometry:
-        """Return how a task runs with half the rows; the same if it cannot have fewer."""
+        """Return the geometry of a task with half the rows, or the same geometry if there is only one row."""
         return halve_rows(geometry)
 
     def iterations(self, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> Mapping[int, int]:
@@ -92,13 +92,13 @@ class StackPlacement:
         return sizes.iterations
 
     def refusal(self, plan: StackPlan, reason: str) -> DeviceError:
-        """Return the error that there is no memory for a plan, which names the stack that takes most."""
+        """Return the error that memory is short for a plan; its message names the stack that takes most memory."""
         size, slots, index = plan.widest
         return DeviceError(memory_refusal(self.kernel, self.layout.stacks[index], slots, size, reason))
 
 
 def gated_tasks(kernel: Kernel, layout: BlockLayout) -> frozenset[int]:
-    """Return the tasks that can run over a list."""
+    """Return the gated tasks that can run over a list of the iterations that pass the gate."""
     return frozenset(k for k in layout.list_at if gate_of(kernel.tasks[k]) is not None)
 
 
@@ -245,7 +245,7 @@ def bind(
 
 
 def _reserve(placement: StackPlacement, sizes: Sizes, heap: DeviceHeap) -> StackPlan:
-    """Reserve memory and return the plan: what suits the device, else with half the rows as often as necessary."""
+    """Reserve adstack memory and return the plan; while memory is short, halve the rows and try again."""
     dispatches = placement.dispatches(sizes)
     while True:
         found = plan(placement.layout, sizes, dispatches)

@@ -118,7 +118,7 @@ class ArgumentBlock:
             form.pack_into(self.view, at, normal_constant(value, t))
 
     def _place(self, bound: BoundArray, array: np.ndarray) -> None:
-        """Write the address and extents of an array."""
+        """Write the address and extents of an array to the block's words for the array's parameter."""
         reason = self._misfit(bound.array, array)
         cure = f"pass a C-contiguous, aligned NumPy array of dtype {bound.array.type.dtype.dtype}"
         if not reason:

@@ -1,4 +1,4 @@
-"""This module tells gdb and perf where kernels' machine code is: it writes maps to the folder STACKGRAD_CODE_MAP.
+"""This module writes maps of kernels' machine code for gdb and perf to the folder named by STACKGRAD_CODE_MAP.
 
 Code that a program makes while it runs is in no file that these tools know. Each module that is loaded leaves
 `NAME.N.o`, a line in `PID.gdb` that tells gdb where it lies, and its records in `jit-PID.dump`, which `perf inject

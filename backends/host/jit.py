@@ -87,7 +87,7 @@ class NativeCode:
 
 
 def _image(generated: KernelCode, effort: int) -> bytes:
-    """Return the object file of a module, from the cache if it is in the cache."""
+    """Return the object file of a module: from the disk cache, or made by LLVM and then stored there."""
     cache = disk_cache.active_cache()
     if cache is None:
         return _emitted(generated, effort)

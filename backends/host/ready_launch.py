@@ -294,7 +294,7 @@ class ReadyLaunch:
 
     @property
     def launched(self) -> int:
-        """Return how many launches the trampoline made since `stand`, not counting those that took very long."""
+        """Return the number of launches by the trampoline since the last call of `stand`, without very long ones."""
         return self.words[h.LAUNCHED]
 
 

@@ -92,7 +92,7 @@ def _count(
 
 
 def _shape(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
-    """Return the shape of an array; the shape of an adjoint array is that of its primal."""
+    """Return the shape of an array (for an adjoint, of its primal), or raise _UnknownCount for a temporary."""
     found = shapes.get(name, shapes.get(name.removesuffix(".grad")))
     # A temporary has no shape.
     if found is None:

@@ -275,7 +275,7 @@ class Launcher:
         return None if key is None else self._sizes.get(key)
 
     def stand(self, number: int, sizes: Sizes | None) -> None:
-        """Register the adstack sizes that ready launch `number` uses; None unregisters it."""
+        """Register the adstack sizes of ready launch `number`; if `sizes` is None, unregister that ready launch."""
         if sizes is not None:
             self._standing[number] = sizes
             return

@@ -86,7 +86,7 @@ class LoweringLike(Protocol):
 
     @property
     def shadow(self) -> frozenset[str]:
-        """Return the names of the array parameters that the counting kernel stores to, which it gets as copies."""
+        """Return the names of the array parameters that the counting kernel writes; it gets copies of these arrays."""
         ...
 
     @property

@@ -54,7 +54,7 @@ NO_DRAWS = Draws()
 
 
 class PreLaunch:
-    """Represent a kernel launched before another kernel on the same arrays, and the arrays and scalars it reads.
+    """Represent a kernel that is launched before another kernel on the same arrays, with the inputs that it reads.
 
     Attributes:
         kernel: the kernel
@@ -144,7 +144,7 @@ class CountingLaunch(PreLaunch):
         self.tasks = len(lowered.kernel.tasks)
 
     def copy(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array, in device memory if the backend is a device."""
+        """Return a copy of an array, in device memory if the backend runs kernels on a device."""
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
     def _end_with_memory(self) -> None:
@@ -154,7 +154,7 @@ class CountingLaunch(PreLaunch):
         self.executable, self.may_be_endless = None, any(p.name == ROOM for p in self.kernel.params)
 
     def count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
-        """Return the sizes that the counting kernel finds; it stores to copies.
+        """Run the counting kernel on copies of the arrays that it writes, and return the adstack sizes found.
 
         Where no memory holds the stacks, the true depths may exceed those that are found.
         """
@@ -165,7 +165,7 @@ class CountingLaunch(PreLaunch):
             return self._count(arrays, scalars, draws)
 
     def _count(self, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
-        """Run the counting kernel and return its sizes."""
+        """Run the counting kernel once and return its sizes; raise LaunchTooLong if the kernel runs too long."""
         depths = np.zeros(len(self.slots), np.int64)
         totals = np.zeros_like(depths)
         rows = np.zeros(len(SLABS) * self.tasks, np.int64)

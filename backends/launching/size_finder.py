@@ -55,7 +55,7 @@ class _DeviceArray:
         return self._known[place]
 
     def _read(self, place: tuple[int, ...]) -> Any:
-        """Return an element read from the device. The second read copies a small array to the host as a whole."""
+        """Return an element read from the device; from the second read on, a small array is copied to the host."""
         if self._copy is None and self._known and self.array.nbytes <= SMALL:
             self._copy = self.remote.fetch(self.array)
         return self.remote.item(self.array, place) if self._copy is None else self._copy.item(place)
@@ -127,7 +127,7 @@ class SizeFinder:
         return None if found is None else self._named(found)
 
     def _find(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int] | None:
-        """Return the lists of depths, totals and rows one after another, or None if the expressions do not suffice."""
+        """Return depths, totals and rows as one list, or None if the size expressions do not suffice."""
         try:
             if self._host is not None:
                 return self._host(arrays, scalars)

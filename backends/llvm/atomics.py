@@ -23,7 +23,7 @@ _WORDS = {8: I8, 16: I16, 32: I32, 64: I64}
 
 
 def instruction(op: str, t: Scalar) -> str | None:
-    """Return the name of the atomicrmw operation with this meaning, or None if there is none."""
+    """Return the name of LLVM's atomicrmw operation for the update `op` on type `t`, or None if there is none."""
     if t.is_real:
         return {"add": "fadd", "exchange": "xchg"}.get(op) if t != f16 else None
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
@@ -114,7 +114,7 @@ def combine(e: ArithEmitter, op: str, t: Scalar, old: ir.LLVMValue, value: ir.LL
 
 
 def _loop(e: ArithEmitter, op: str, t: Scalar, pointer: ir.Type) -> ir.LLVMFunction:
-    """Return a helper that repeats compare-and-swap on the bit pattern until no other iteration came between."""
+    """Return a helper that applies `op` to an element by compare-and-swap, repeated until it succeeds."""
     memory = memory_type(t)
     word = _WORDS[max(t.bits, 8)]
 
@@ -139,5 +139,5 @@ def _loop(e: ArithEmitter, op: str, t: Scalar, pointer: ir.Type) -> ir.LLVMFunct
 
 
 def _as(e: ArithEmitter, value: ir.LLVMValue, t: ir.Type) -> ir.LLVMValue:
-    """Return the same bits as a value of the type `t`."""
+    """Return the bits of a value, unchanged, as a value of type `t`."""
     return value if value.type == t else e.b.bitcast(value, t)

@@ -63,7 +63,7 @@ class TaskExtension:
         """Emit code that runs after the body of an iteration that did not end early."""
 
     def leave(self, e: Emitter) -> None:
-        """Emit code that runs after the last iteration of a run."""
+        """Emit code that runs after the task's loop over a range of iterations, such as the end of an outer loop."""
 
     def end(self, e: Emitter) -> None:
         """Emit the code that the extension adds at the end of a task's function, if no iteration failed."""
@@ -73,7 +73,7 @@ NOTHING = TaskExtension()
 
 
 class VersionedLoop(TaskExtension):
-    """Emit the loop of a task in two versions: with all index checks, and without those that a launch decides."""
+    """Emit a task's loop in two versions: with all index checks, and without those that launch conditions rule out."""
 
     twice = True
 

@@ -21,7 +21,7 @@ from .statements import LOWER, from_memory, to_memory
 
 
 def _slot(e: Emitter, s: StackState, place: ir.LLVMValue, part: int) -> ir.LLVMValue:
-    """Return the address of the primal (part 0) or of the adjoint (part 1) of the slot at a place."""
+    """Return the address of the primal (part 0) or the adjoint (part 1) of the slot at the cursor `place`."""
     return s.slot(e, place, part)
 
 

@@ -147,7 +147,7 @@ class FunctionWriter:
         return made
 
     def scalar(self, t: ir.Type) -> ShaderVariable:
-        """Declare a variable of a scalar type."""
+        """Declare a variable of a scalar type in the function, and return the variable."""
         return ShaderVariable(self, t, self.variable(self.module.type(t)))
 
     def call(self, function: FunctionWriter, args: Sequence[ir.LLVMValue]) -> SpirvValue:
@@ -169,7 +169,7 @@ class FunctionWriter:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Discard, after the `with` block, the values reused from code in it, which does not dominate later code."""
+        """Forget, after the `with` block, the reusable results of its code, which does not dominate later code."""
         self._known.append({})
         yield
         self._known.pop()

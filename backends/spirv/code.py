@@ -44,7 +44,7 @@ CONTRACT = "contract"
 
 
 def _real(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the real instruction `name` on operands that the driver cannot recognize as zeros."""
+    """Return a method that emits the real instruction `name` on operands that it hides from the driver's compiler."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
         return self.arithmetic(name, hide_value(self, x), hide_value(self, y))
@@ -184,7 +184,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(x.type, "FNegate", x)
 
     def arithmetic(self, name: str, *operands: SpirvValue) -> SpirvValue:
-        """Emit an instruction on reals, none of which the driver can recognize as zero, and return its result."""
+        """Emit an instruction on reals, which the caller has hidden by `hide_value`, and return its result."""
         t = operands[0].type
         made = self.glsl(name, t, *operands) if name == "fma" else self.exact(t, name, *operands)
         # A driver knows the result only if it knows all operands.
@@ -250,7 +250,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(to, name, x)
 
     def to_whole(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Emit a conversion of a real to integer type `to`, truncating toward zero. It must be in the type's range."""
+        """Emit a conversion of a real, which must be in the range of integer type `to`, truncating toward zero."""
         return self.exact(to, name, x)
 
     def bitcast(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:

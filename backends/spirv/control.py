@@ -22,7 +22,7 @@ def _if(e: Emitter, stmt: n.If) -> None:
 
 @LOWER.row(n.While)
 def _while(e: Emitter, stmt: n.While) -> None:
-    """Emit a `while` loop whose condition the driver cannot predict."""
+    """Emit a `while` loop, and hide its condition from the driver's compiler."""
     b = e.b
     ran = trip_counter(e, stmt.trips)
 

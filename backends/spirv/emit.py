@@ -341,7 +341,7 @@ class Emitter(ArithEmitter, TaskEmitter):
             return needs_comparisons(self)
 
     def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
-        """Record an error with two numbers where `bad` is true, and end this thread's part of the launch there.
+        """Emit a trap for the case that `bad` is true: record an error with two numbers and return from the shader.
 
         Args:
             bad: condition of the error
@@ -353,7 +353,7 @@ class Emitter(ArithEmitter, TaskEmitter):
             self._fail(site, first, second)
 
     def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
-        """Trap if `bad` is true, like `trap_if`. The two numbers of the error are computed only in that case."""
+        """Emit a trap for the case that `bad` is true; the error's two numbers are computed only in that case."""
         with self.b.if_then(bad):
             self._fail(site, *numbers())
 

@@ -62,7 +62,7 @@ def _index(e: Emitter, number: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
 
 @LOWER.row(n.For)
 def _for(e: Emitter, stmt: n.For) -> None:
-    """Emit a `for` loop, in groups of trips if it pops adstacks and is suitable, else in the usual way."""
+    """Emit a `for` loop: by PopGroups if the loop pops adstacks and can run in groups of trips, else by ForLoop."""
     begin, count = trip_count(e, stmt)
     with check_loop_once(e, stmt, e.b.zext(count, I64)):
         trips, at_once = ForLoop(e, stmt, begin, count), unroll_factor(e, stmt)

@@ -149,7 +149,7 @@ def fmod(e: ArithEmitter, function: ArithmeticWriter) -> None:
 
 
 def _hidden(x: ir.LLVMValue) -> int:
-    """Return the implicit leading digit of the mantissas of normal numbers."""
+    """Return an integer with one bit set: the implicit leading digit of the mantissa, for the real type of x."""
     return 1 << format_of(x).mantissa
 
 

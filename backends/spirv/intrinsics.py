@@ -27,7 +27,7 @@ def _glsl(name: str) -> Callable[..., SpirvValue]:
 
 
 def _hiding(name: str) -> Callable[..., SpirvValue]:
-    """Return a function that emits a GLSL.std.450 instruction on operands that the driver cannot recognize as zeros."""
+    """Return a function that emits a GLSL.std.450 instruction on operands that it hides from the driver's compiler."""
 
     # llvmpipe also leaves out the FAbs of a -0 that it knows.
     def write(e: ArithEmitter, *args: ir.LLVMValue) -> SpirvValue:

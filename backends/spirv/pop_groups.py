@@ -90,7 +90,7 @@ class PopGroups:
         self._singly(trip, left, none)
 
     def _looking(self, trip: Callable[[], None], left: ShaderVariable) -> None:
-        """Emit groups with short code for sines if their tops are small. Emit all other trips one by one."""
+        """Emit each group with short code for sines if the popped values are small; emit other trips singly."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         stop, large = b.scalar(left.type), b.scalar(I1)

@@ -166,7 +166,7 @@ def _start(e: Emitter, block: Block) -> None:
 
 
 def _close(e: Emitter, block: Block = ()) -> None:
-    """Emit the end of a shader whose code is `block`."""
+    """Emit the end of a shader; if its code `block` has loops, first test for drivers that end loops too early."""
     # Threads of a parallel task stride over iterations, so its shader has a loop in any case.
     if e.m.features.quirks.loop_limit and (e.m.kernel.tasks[e.task].is_parallel or any(map(_loops, walk(block)))):
         _see_that_loops_run(e)
@@ -180,7 +180,7 @@ def _loops(stmt: Stmt) -> bool:
 
 
 def _see_that_loops_run(e: Emitter) -> None:
-    """Emit a check that reports an error if the driver ends loops too early: a loop that must run twice."""
+    """Emit a loop with a fixed number of trips, and an error report if the driver ends this loop too early."""
     b = e.b
     # The number of trips is read from the block, so that a driver cannot know it while it compiles the shader.
     trips, done, seen = e.slot(e.m.layout.request_at), b.scalar(I64), b.scalar(I64)
@@ -343,7 +343,7 @@ def _decoded(e: Emitter, box: BoxBounds) -> list[ir.LLVMValue]:
 
 
 def _quotient(e: ArithEmitter, function: ArithmeticWriter) -> None:
-    """Write the body of the function that divides two 64-bit integers."""
+    """Write the body of the function that divides two unsigned 64-bit integers, in 32 bits if both fit."""
     b, (x, y) = function, function.args
     out = b.scalar(I64)
     # Both numbers mostly fit 32 bits, and devices divide those in a tenth of the instructions.

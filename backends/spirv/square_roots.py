@@ -45,7 +45,7 @@ def _root(e: ArithEmitter, function: ArithmeticWriter) -> None:
     small, large = (b.fcmp_ordered(sign, given, e.const(given, limit)) for sign, limit in (("<", SMALL), (">", LARGE)))
 
     def step(power: float) -> ir.LLVMValue:
-        """Return STEP**power for a small x, STEP**-power for a large x, and 1 for other x."""
+        """Return a scale factor for x: STEP**power if x is small, STEP**-power if x is large, else 1."""
         up, down, one = (e.const(given, STEP**p) for p in (power, -power, 0.0))
         return b.select(small, up, b.select(large, down, one))
 

@@ -49,7 +49,7 @@ class StackGroup:
         self.pending = dict.fromkeys(self.pending, 0)
 
     def place(self, e: Emitter, stack: str) -> ir.LLVMValue:
-        """Return the cursor of one stack of the group, which may be some slots from the group's common cursor.
+        """Return the cursor of one stack: the group's cursor, moved by pushes and pops that it does not yet include.
 
         The place lies below the base where the stack popped more than it held.
         """
@@ -112,7 +112,7 @@ class StackState:
         return self.group.place(e, self.stack.alloca.stack)
 
     def slot(self, e: Emitter, place: ir.LLVMValue, part: int) -> ir.LLVMValue:
-        """Return the address of the primal (part 0) or of the adjoint (part 1) of the slot at a place."""
+        """Return the address of the primal (part 0) or the adjoint (part 1) of the slot at the cursor `place`."""
         return e.b.add(e.b.add(place, self.distance), e.word(part * self.dtype.size))
 
 

@@ -1,4 +1,4 @@
-"""This module emits SPIR-V for statements by the table LOWER, and has its entries for values and effects.
+"""This module defines LOWER, the table of SPIR-V emitters by statement class, and its entries for scalar statements.
 
 Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no rows. Memory, adstacks
 and control flow add their rows from files of their own.
@@ -34,7 +34,7 @@ LOWER: Table[type[Stmt], Callable[..., None]] = Table(
 
 
 def lower_block(e: Emitter, block: Block) -> None:
-    """Lower the statements of a block in order."""
+    """Emit the SPIR-V of the statements of a block, in order."""
     for stmt in block:
         LOWER[type(stmt)](e, stmt)
 
@@ -113,7 +113,7 @@ def _random(e: Emitter, stmt: n.Random) -> None:
 
 @LOWER.row(n.Assert)
 def _assert(e: Emitter, stmt: n.Assert) -> None:
-    """Trap in debug builds if the condition is false."""
+    """Emit, in debug builds only, a trap for the case that the asserted condition is false."""
     if e.m.options.debug:
         failed = e.b.xor(e.operand(stmt.cond), e.b.const(I1, True))
         e.trap_if(failed, e.m.site("assert", e.task, stmt), e.word(0), e.word(0))

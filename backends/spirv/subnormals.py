@@ -136,7 +136,7 @@ def is_small(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
 
 
 def f32_to_f64(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
-    """Return an f32 as an f64."""
+    """Return an f32 as an f64, exact also for subnormal numbers."""
     # A subnormal number is multiplied first, which the device does right, and divided as an f64.
     small = is_small(code, x)
     scale, back = (code.const(t, number) for t, number in ((F32, 2.0**32), (F64, 2.0**-32)))
@@ -145,7 +145,7 @@ def f32_to_f64(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
 
 
 def f64_to_f32(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
-    """Return an f64 rounded to f32.
+    """Return an f64 rounded to f32, correctly also if the result is subnormal.
 
     A number that becomes subnormal is rounded to its last place as an f64, and divided as an f32, which is exact.
     """

@@ -28,7 +28,7 @@ class ShaderVariable:
         return held[self.id].within(self.root)
 
     def set(self, value: ir.LLVMValue) -> None:
-        """Overwrite the variable."""
+        """Emit a store that sets the variable to a value."""
         self.root = root_of(value)
         content = self.code.held[self.id] = self.code.value(value)
         self.code.emit("Store", self.id, content.id)

@@ -126,7 +126,7 @@ class PairedIntWriter(ArithmeticWriter):
         return self.sub(self.const(I32, 31), self.select(none, self.sub(low, self.const(I32, 32)), high))
 
     def to_whole(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Convert a real to integer type `to` word by word, truncating toward zero. It must be in the type's range."""
+        """Emit a conversion of a real, which must be in the range of integer type `to`, word by word, toward zero."""
         if to != I64:
             return super().to_whole(name, x, to)
         zero, unit = self.const(x.type, 0.0), self.const(x.type, 2.0**32)

@@ -1,4 +1,4 @@
-"""Build the argument block of a launch in memory of the host, bound to addresses of the host in mapped memory."""
+"""Build the argument block of a launch in host memory, with host addresses for arrays in mapped memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class VulkanBlock(DeviceBlock):
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Put copies of external arrays into the block for the `with` block, and copy written ones back at its end."""
+        """Let the block refer to device copies of external arrays inside the `with`; then copy written arrays back."""
         arrays = self._foreign_arrays()
         staging = Staging(self.queue.arena, arrays)
         try:

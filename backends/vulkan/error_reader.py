@@ -12,7 +12,7 @@ _LOOPS = (
 
 
 class ShaderErrorReader(ErrorReader):
-    """Make exceptions of error records of shaders."""
+    """Convert error records of shaders to exceptions, including the record that a driver left a loop too early."""
 
     def __call__(self, record: Record) -> StackgradError:
         """Return the exception for an error record."""

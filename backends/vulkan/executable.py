@@ -1,4 +1,4 @@
-"""This module holds the executable of a kernel on a Vulkan device: pipelines, ring, host code and blocks."""
+"""This module defines the executable of a kernel on a Vulkan device: pipelines, ring, host code, argument blocks."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class VulkanExecutable(DeviceExecutable[VulkanBlock]):
         return block
 
     def _start(self, block: VulkanBlock) -> None:
-        """Call the host code with a block. Raise the driver's reason if it refuses the launch."""
+        """Call the host code with a block; raise the driver's error if the driver refuses the launch."""
         # Machine code also waits for a free slot, but keeps the interpreter's lock meanwhile.
         self.queue.reach(self._ring.busy_until)
         with self._starting:
@@ -106,7 +106,7 @@ class VulkanExecutable(DeviceExecutable[VulkanBlock]):
 
     @contextmanager
     def _timed(self, block: VulkanBlock) -> Iterator[Seconds]:
-        """Let the block's launch inside the `with` go through the ring that takes times, if the device has clocks."""
+        """Time the tasks of the block's launch in the `with` by time stamps; yield a function that returns times."""
         if not valid_bits(self.queue.device):
             yield lambda: None
             return

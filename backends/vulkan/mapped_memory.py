@@ -15,7 +15,7 @@ from .queue import Queue
 
 
 class MappedMemory(SharedMemory):
-    """Own memory that stays mapped."""
+    """Own mapped Vulkan memory, which host and device share, for the NumPy arrays over this memory."""
 
     queue: Queue
 

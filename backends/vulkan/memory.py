@@ -61,7 +61,7 @@ class Buffer:
         return self._handle
 
     def _bind(self) -> None:
-        """Allocate memory and bind it to the buffer; it is mapped unless only the device uses it."""
+        """Allocate memory, bind it to the buffer, and map it for the host unless only the device uses it."""
         device, vk = self.device, self.device.vk
         needs = vk.vkGetBufferMemoryRequirements(device.handle, self._handle)
         kinds = self._kinds
@@ -95,7 +95,7 @@ class Buffer:
         raise DeviceError(f"{device.card.name} has no memory that the host can write")
 
     def free(self) -> None:
-        """Free the memory. No launch may still use it."""
+        """Free the buffer and its memory, which no launch may still use."""
         vk, handle = self.device.vk, self.device.handle
         vk.vkDestroyBuffer(handle, self._handle, None)
         if self._memory is not None:

@@ -1,4 +1,4 @@
-"""This module decides how many threads and rows a task with adstacks gets, and if it runs a list of iterations.
+"""This module decides how many threads and rows a task with adstacks gets, and if it lists passing iterations.
 
 The rules are those of device/policy.py.
 
@@ -48,12 +48,12 @@ class ShaderPlacement(StackPlacement):
     most: int = LOCAL_SIZE
 
     def can_list(self, task: int, sizes: Sizes) -> bool:
-        """Return True if a launch with these sizes can run the task over a list."""
+        """Return True if a launch with these sizes can run the task over a list of the iterations that pass."""
         # A list holds numbers of 32 bits.
         return super().can_list(task, sizes) and sizes.iterations.get(task, 1 << 32) < 1 << 32
 
     def dispatches(self, sizes: Sizes) -> dict[int, TaskGeometry]:
-        """Return how each task with stacks runs, a parallel task in whole workgroups."""
+        """Return the geometry of each task with adstacks; a parallel task gets rows for whole workgroups."""
         return {
             task: replace(one, rows=min(self.most, -(-one.rows // LOCAL_SIZE) * LOCAL_SIZE))
             if self.kernel.tasks[task].is_parallel
@@ -62,7 +62,7 @@ class ShaderPlacement(StackPlacement):
         }
 
     def halve(self, geometry: TaskGeometry) -> TaskGeometry:
-        """Return how a task runs with half the rows, in whole workgroups; the same for a single one."""
+        """Return the geometry of a task with half the rows, in whole workgroups; a single workgroup is kept."""
         if geometry.rows <= LOCAL_SIZE:
             return geometry
         return replace(geometry, rows=max(LOCAL_SIZE, geometry.rows // 2 // LOCAL_SIZE * LOCAL_SIZE))

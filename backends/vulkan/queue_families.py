@@ -9,7 +9,7 @@ _GRAPHICS, _COMPUTE = 1, 2
 
 
 def compute_family(flags: Sequence[int]) -> int | None:
-    """Return the number of a queue family that can compute, best without graphics, or None if none can.
+    """Return the number of a queue family that can compute, preferably one without graphics, or None if none can.
 
     `flags` holds the flags of each family. A queue that also draws takes half as long again for each submission
     (docs/decisions/0014-launches-on-vulkan.md).

@@ -1,4 +1,4 @@
-"""This module submits kernels without buffer addresses, by descriptor sets and recorded command buffers.
+"""This module submits kernels on devices without buffer addresses, by descriptor sets and recorded commands.
 
 The command buffer is recorded once, as long as windows and grids stay. Invariant: nothing of it is on the device when
 `run` returns, so sets may be written and commands recorded anew. The caller holds the device's lock.
@@ -172,6 +172,6 @@ class RecordedCommands:
 
 
 def _key(sets: Sets) -> object:
-    """Return a key that is equal for descriptor sets that show equal windows (buffer, offset and size)."""
+    """Return a key that is equal for two lists of descriptor sets with equal windows (buffer, offset and size)."""
     # A buffer that is alive is compared by identity.
     return tuple(tuple((k, w.buffer, w.offset, w.size) for k, w in shown.items()) for shown in sets)

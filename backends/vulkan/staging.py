@@ -18,7 +18,7 @@ ALIGN = 64
 
 
 class StagingMemory(Protocol):
-    """Describe the interface of memory that the host can access and a launch can be given."""
+    """Define the interface of staging memory, which the host can access and whose address a launch can be given."""
 
     @property
     def view(self) -> memoryview:

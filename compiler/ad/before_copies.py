@@ -1,4 +1,4 @@
-"""This module makes a grad kernel read arrays that its kernel overwrites from copies made before the launch.
+"""This module lets a grad kernel read copies, made before the launch, of the arrays that its kernel overwrites.
 
     y[i] = 2 x[i];  x[i] = exp(x[i])        forward sweep:  %1 = load x.before[i]; %2 = exp %1; store x.before[i], %2
 
@@ -45,7 +45,7 @@ class BeforeCopies:
     prelude: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, task: int) -> Mapping[str, str]:
-        """Return the name of the copy of each array, for the accesses of task `task`."""
+        """Return, for each copied array, the name of the copy that task `task` accesses in place of the array."""
         return self.tasks[task] if self.tasks else {}
 
     @property
@@ -71,7 +71,7 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
-    """Return `read` and, transitively, those of `arrays` that the tasks writing arrays in `read` read.
+    """Return `read` plus those of `arrays` that tasks read, directly or indirectly, to compute arrays in `read`.
 
     These earlier tasks run on the copies, so the copies must hold what they read too.
     """

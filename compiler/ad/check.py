@@ -98,7 +98,7 @@ def _reads_at_risk(
 
 
 def _fatal(risk: Risk, taped: bool) -> RiskPair | None:
-    """Return the first access pair of a load at risk that refuses the gradient at once, or None if marks decide."""
+    """Return the first access pair of a load at risk for which the gradient is refused, or None if marks decide."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 

@@ -1,4 +1,4 @@
-"""This module makes a kernel whose gradient passes no derivatives and only zeroes adjoints of overwritten elements.
+"""This module makes a kernel whose gradient only sets the adjoints of the elements that it overwrites to zero.
 
     %3 = load x[i]      →      %9 = load x[i];  %3 = bit_cast %9
 
@@ -23,7 +23,7 @@ from ..passes.rewrite import Rewriter
 
 
 def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """Return a kernel whose gradient only ends the adjoints of elements that it overwrites in the named arrays.
+    """Return a kernel whose gradient only sets adjoints to zero: those of the named arrays' overwritten elements.
 
     The kernel is of stage source and a constant to a tape.
 

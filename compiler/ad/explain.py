@@ -98,7 +98,7 @@ def _described(stmt: Stmt) -> str:
 
 
 class _Explainer:
-    """Explain for the adstacks of one task which statements read them and why they exist."""
+    """Explain, for each adstack of one task, which statements read its values and why the adstack exists."""
 
     def __init__(self, kernel: Kernel, plan: SavingPlan, risks: Mapping[Value, Risk]) -> None:
         self.kernel = kernel

@@ -1,4 +1,4 @@
-"""This module replaces pushed primals that are never read by zeros, so that their computation is dead code.
+"""This module pushes zeros in place of primals that are never read, so that their computation is dead code.
 
     %3 = load y[i]; adstack_push s, %3      →      adstack_push s, 0.0        (only adjoints of s are read)
 

@@ -33,7 +33,7 @@ from .task_order import in_order
 
 
 def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, MarkingKernel | None]:
-    """Return the grad kernel, and the marking kernel that checks before a launch that its gradient is correct.
+    """Return the grad kernel and its marking kernel, which is None if nothing has to be checked before a launch.
 
     Adjoint arrays hold the cotangents of the final content before the grad kernel runs, and of the initial content
     after it ran. The gradient is right if a launch of the marking kernel finds no conflict.
@@ -57,7 +57,7 @@ def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[K
 def reverse_taped(
     kernel: Kernel, lowering: str = "", stated: bool = False
 ) -> tuple[Kernel, dict[str, str], MarkingKernel | None]:
-    """Return grad kernel, copies and marking kernel for a tape, which can supply arrays as of before the launch.
+    """Return a tape's grad kernel, the array that each parameter `x.before` copies, and the marking kernel or None.
 
     Args:
         kernel: A kernel of stage structured with versions rewritten and loops numbered.
@@ -164,7 +164,7 @@ def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan
 
 
 def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
-    """Return the structure of each task for reverse mode, and the next free id of a value.
+    """Return the `Structure` of each task, with slopes added if the policy says so, and the next free value id.
 
     If the policy asks for it, the derivatives of operations (`slopes`) are added to the tasks.
     """

@@ -1,4 +1,4 @@
-"""This module finds integers that a loop changes by equal steps, so that they follow from the number of the trip.
+"""This module finds integers that a loop changes by equal steps, so that the trip number determines them.
 
     set k, init                                  t = init + iteration * c
     while .. { t = get k; ..; set k, t + c }
@@ -121,7 +121,7 @@ def _is_constant(structure: Structure, value: Value) -> bool:
 
 
 def _runs_before_each_next(structure: Structure, path: BlockPath, at: BlockPath, stop: str | None) -> bool:
-    """Return True if each iteration of a loop except its last one executes block `at`; other branches end the loop.
+    """Return True if each trip after which the loop goes on to another trip executes the block `at`.
 
     Args:
         structure: The structure of the task.
@@ -147,7 +147,7 @@ def _is_true(structure: Structure, value: Value) -> bool:
 
 
 def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | None:
-    """Return a variable's value before a loop; True if that is still the initial zero, None if it is not known.
+    """Return the value of a variable before a loop: True for its initial zero, None if the value is not known.
 
     None means that the content is not known.
     """
@@ -174,7 +174,7 @@ def _writes(stmt: Stmt, var: str) -> bool:
 
 
 def _first_get_after(structure: Structure, path: BlockPath, var: str) -> Value | None:
-    """Return the result of the first read of a variable after a loop, or None if a write comes first.
+    """Return the result of the first read of a variable after a loop; None if a write comes before any read.
 
     The read stands in the block that holds the loop.
     """

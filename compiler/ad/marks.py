@@ -55,7 +55,7 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class MarkingKernel:
-    """Hold a marking kernel, the array that each array of marks is for, and the read of each row of `$conflicts`.
+    """Hold a marking kernel, the array to which each array of marks belongs, and the read of each `$conflicts` row.
 
     `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
     """
@@ -73,7 +73,7 @@ class MarkingKernel:
             raise NotDifferentiable(large)
 
     def refusal(self, marks: Sequence[Any], conflicts: Any) -> NotDifferentiable:
-        """Return the error for the conflicts of a launch, from its `marks` and `conflicts`.
+        """Return the error for the conflicts that a run of the marking kernel noted in `marks` and `conflicts`.
 
         Each array of `marks` is shaped (*shape, PLANES).
         """
@@ -103,7 +103,7 @@ class MarkingKernel:
 
 
 def make_marking(kernel: Kernel, claims: Iterable[MarkedPair], at_risk: Mapping[Value, Risk]) -> MarkingKernel | None:
-    """Return the marking kernel for access pairs, or None if its own loads may read overwritten elements."""
+    """Return the marking kernel for access pairs; None if the marking kernel may itself load overwritten elements."""
     groups: dict[tuple[int, str, bool], list[MarkedPair]] = {}
     for claim in dict.fromkeys(claims):
         groups.setdefault((claim.pair.task, claim.pair.access.array, claim.stated), []).append(claim)
@@ -116,7 +116,7 @@ def make_marking(kernel: Kernel, claims: Iterable[MarkedPair], at_risk: Mapping[
 
 
 def stated_claims(kernel: Kernel) -> Iterator[MarkedPair]:
-    """Yield the access pairs that the program claims to be disjoint, because their index tuples are unique."""
+    """Yield the access pairs that touch no common element if the program's claims of unique indices are true."""
     for t, task in enumerate(kernel.tasks):
         forms, found = IndexForms(task), list[Access]()
         for stmt in walk(task.body) if task.is_parallel else ():
@@ -148,7 +148,7 @@ class _MarkingBuilder:
                 self._copy(task, Copier(self.next_id, temps, self.at_risk, "temps."))
 
     def add(self, t: int, claims: list[MarkedPair]) -> None:
-        """Add tasks to the marking kernel that write and compare marks for access pairs on one array in one task."""
+        """Extend the marking kernel by tasks that write and compare marks for access pairs on one array."""
         number = len(self.marked)
         self.marked.append(claims[0].pair.access.array)
         task = self.source.tasks[t]
@@ -165,7 +165,7 @@ class _MarkingBuilder:
         self._copy(task, _MarkWriter(self, number, task, places, rows=rows))
 
     def _rows(self, claims: list[MarkedPair], number: int) -> dict[int, _MarkedRead]:
-        """Return for each statement the row of `$conflicts` in which its conflicts are reported."""
+        """Return, by id of each access, the row of `$conflicts` that reports its conflicts; add the rows to `reads`."""
         found: dict[int, _MarkedRead] = {}
         for claim in claims:
             access = claim.pair.access
@@ -242,7 +242,7 @@ class _MarkWriter(Copier):
         self.span: list[tuple[Value, Value]] = []
 
     def task(self, task: Task) -> Task:
-        """Return the copy of a task in which each iteration has its row-major number."""
+        """Return the copy of a task in which each iteration first computes its row-major number in the box."""
         made = super().task(replace(task, body=()))
         # The body sees no value of the bounds of its task, so it computes them again.
         bounds = self.bounds(task)

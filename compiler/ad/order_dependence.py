@@ -52,7 +52,7 @@ class _OrderTaint:
         self.locals: set[str] = set()
 
     def grows(self, body: Block) -> bool:
-        """Visit the body once, and return True if the collection has grown."""
+        """Visit the body once, and return True if the visit added a value, local or array to the collection."""
         before = self._size()
         self._block(body, False)
         return self._size() > before

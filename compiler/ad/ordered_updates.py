@@ -46,7 +46,7 @@ EXTENTS, APART = "$extents", "$apart"
 
 @dataclass(frozen=True)
 class OrderedKernel:
-    """Represent a kernel that records or fixes the order of its atomic updates, for gradients that need it.
+    """Represent a kernel that records or fixes the order of its atomic updates, for gradients that read this order.
 
     Attributes:
         kernel: The kernel, of stage tasks.
@@ -170,7 +170,7 @@ class _OrderingPass:
         return self._record(task, wanted) if wanted else task
 
     def _decides(self, atomic: n.Atomic, used: set[Value]) -> bool:
-        """Return True if the iteration order may change an atomic's final element, or an old value that is used."""
+        """Return True if the iteration order may change an atomic's final element, or an old value that is read."""
         if atomic.result in used or self.serial and atomic.op in LAST:
             return True
         if atomic.array not in self.activity.arrays:
@@ -180,7 +180,7 @@ class _OrderingPass:
     # -- records ------------------------------------------------------------------------------------------------
 
     def _recorded(self, t: int, task: Task, used: set[Value]) -> list[n.Atomic]:
-        """Return the atomics of a task whose order is known once their results are recorded in an array.
+        """Return the atomics of a task whose results are to be stored to record arrays, which fixes their order.
 
         An iteration executes each of them at most once, and its result carries no gradient.
         """
@@ -256,7 +256,7 @@ def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tu
 
 
 def _with_extents(kernel: Kernel, records: dict[str, int], apart: dict[str, str]) -> OrderedKernel:
-    """Return the ordered kernel together with a kernel that computes the extents of its record arrays."""
+    """Return the ordered kernel with a second kernel that computes the extents of the record arrays."""
     if not records:
         return OrderedKernel(kernel, {}, apart)
     b, row = Builder(next_id(kernel)), 0

@@ -32,7 +32,7 @@ class Ranges:
             self._enter(stmt.index, forms.form(stmt.begin), forms.form(stmt.end), stmt.step)
 
     def _enter(self, index: Value, begin: Affine, end: Affine, step: int) -> None:
-        """Record the range of the index of a loop, if its bounds have a range."""
+        """Record the range of a loop's index, if the ranges of the loop's bounds are known."""
         first, end_range = self.of(begin), self.of(end)
         if first and end_range:
             self.known[index] = index_interval(first, end_range, step, lambda form, by: add(form, ONE, by))
@@ -63,7 +63,7 @@ class Ranges:
 
 
 def ranges_apart(p: Affine, of_p: Ranges, q: Affine, of_q: Ranges) -> bool:
-    """Return True if one of two ranges surely ends before the other begins.
+    """Return True if the ranges of two affine forms, p and q, surely do not overlap.
 
     Args:
         p: An index of one access.

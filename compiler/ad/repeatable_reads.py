@@ -76,7 +76,7 @@ class LocalAccesses:
         return found
 
     def is_same(self, value: Value, readers: Iterable[PathPlace]) -> bool:
-        """Return True if a read, repeated at the reverses of its readers, gives the value of the forward sweep.
+        """Return True if a read that the reverses of `readers` repeat still gives the value of the forward sweep.
 
         All later writes are taken to be undone by then.
 
@@ -91,7 +91,7 @@ class LocalAccesses:
 
     @staticmethod
     def _position(path: BlockPath, position: int, read: Occurrence) -> int | None:
-        """Return the position in the block of `read` of a statement or of one around it; None if there is none.
+        """Return the position, in the block of `read`, of the statement at or around (path, position), or None.
 
         The result is None if the place lies outside that block.
         """

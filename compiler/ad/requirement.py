@@ -77,7 +77,7 @@ class Requirements:
         return found
 
     def _mark(self, path: BlockPath, block: tuple[Stmt, ...], found: set[tuple[BlockPath, int]]) -> bool:
-        """Add to `found` the positions of the statements in a block that have a reverse, and return True if any."""
+        """Add to `found` the positions of a block's statements that have a reverse. Return True if there are any."""
         some = False
         for position, stmt in enumerate(block):
             nested = inner_blocks(stmt) if type(stmt) in NESTED else ()
@@ -109,7 +109,7 @@ class Requirements:
         return False
 
     def of(self, occurrences: set[tuple[BlockPath, int]]) -> list[Requirement]:
-        """Return the values that the reverses of the given statements read, for outer blocks before inner ones."""
+        """Return the values that the reverses of the given statements read, those of outer blocks first."""
         return [
             Requirement(read.value, path, position, stmt, read.role)
             for path, block in self.structure.blocks.items()

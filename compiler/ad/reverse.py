@@ -213,7 +213,7 @@ class TaskReverser:
     # -- adjoints -------------------------------------------------------------------------------------------------
 
     def take(self, value: Value) -> Value | None:
-        """Return the accumulated adjoint of a value, or None if it is zero or the value is not active."""
+        """Return the accumulated adjoint of a value; None if the adjoint is zero or the value is not active."""
         if value not in self.activity.values:
             return None
         if value in self.nested:
@@ -322,7 +322,7 @@ class TaskReverser:
         return self.b.op("add" if counter.sign > 0 else "sub", init, moved)
 
     def _iteration(self, path: BlockPath, dtype: Scalar) -> Value:
-        """Return the iteration number of the loop whose reverse is being built, correct in the bits of `dtype`."""
+        """Return the number of the trip that is being reversed, correct modulo 2^n for the n bits of `dtype`."""
         if path not in self.iterations:
             loop = self.structure.holder(path)
             assert isinstance(loop, n.For)

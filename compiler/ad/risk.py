@@ -77,7 +77,7 @@ class Risk:
 
     @property
     def distance(self) -> tuple[int, ...]:
-        """Return the distance of two iterations that surely access one element, or () if none do."""
+        """Return the distance along each axis of two iterations that surely access one element; () if none is known."""
         return self.pairs[0].distance
 
     @property
@@ -192,7 +192,7 @@ class RiskAnalysis:
         return None
 
     def read_between(self, atomic: n.Atomic, task: int, active: frozenset[Value]) -> n.Load | None:
-        """Return an active load of this task that may read an atomic's element before its final value, or None."""
+        """Return an active load that may read an atomic's element before all updates of it have run, or None."""
         sites = [s for s in self.writes if s.task == task and s.occurrence.stmt is atomic]
         for load in self.loads:
             stmt = load.occurrence.stmt
@@ -301,7 +301,7 @@ class RiskAnalysis:
     def _steps(
         self, loop: n.For | n.While, pairs: list[tuple[Affine, Affine]], varying: frozenset[Value], t: int
     ) -> int | str:
-        """Return the number of trips of a loop from an access to the write of its element, or NEVER or UNKNOWN.
+        """Return by how many trips a write to the accessed element follows an access, or NEVER, or UNKNOWN.
 
         The result is NEVER if there is no such number, and UNKNOWN if it depends on more than the index of the loop.
         """
@@ -343,7 +343,7 @@ def _ends(task: Task) -> dict[Value, tuple[Value, Value]]:
 
 
 def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> Fraction | None:
-    """Return the difference of the loop index between q and p for which p = q, or None if it is not a constant.
+    """Return by how much the loop index of q exceeds that of p where p = q, or None if this is no constant.
 
     The result is None unless `index` is the only varying symbol of both forms and has the same coefficient in them.
     """
@@ -363,7 +363,7 @@ def _meets(p: Affine, q: Affine) -> bool:
 
 
 def _remainders_apart(p: Affine, q: Affine) -> bool:
-    """Return True if p and q differ for all integer symbols by their remainders, as 2 i and 4 j + 1 do modulo 2."""
+    """Return True if p and q are never equal because their remainders differ, as those of 2 i and 4 j + 1 modulo 2."""
     divisor = gcd(*(c for _, c in (*p.terms, *q.terms)))
     return divisor > 1 and (p.constant - q.constant) % divisor != 0
 

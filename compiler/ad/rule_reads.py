@@ -31,7 +31,7 @@ class RuleReads:
 
 @cache
 def needs(op: str, types: tuple[Scalar, ...], out: Scalar, position: int) -> RuleReads | None:
-    """Return the operands and result that the derivative rule for an operand reads, or None if it has no rule.
+    """Return the operands and result that the derivative rule for an operand reads; None if there is no rule.
 
     A rule that returns an operand unchanged reads that operand.
 

@@ -95,7 +95,7 @@ def _pow_exponent(b: Builder, a: tuple[Value, ...], r: Value) -> Value:
 
 
 def _winner(comparison: str, first: bool) -> DerivativeRule:
-    """Return the rule that adds g to an operand's adjoint if min or max chose it, at a tie the second operand."""
+    """Return the rule that gives an operand of min or max the adjoint g if it wins; at a tie the second one wins."""
 
     def rule(b: Builder, g: Value, a: tuple[Value, ...], r: Value) -> Value:
         won, zero = b.op(comparison, *a), _real(b, 0.0, g)

@@ -1,4 +1,4 @@
-"""Choose which of the required values are saved.
+"""This module chooses which of the values that the reverse sweep requires are saved on adstacks.
 
 The cheapest choice is a minimum cut. Each value v has two nodes: `wanted` (the reverse sweep or a recomputation reads
 v) and `again` (v is recomputed).

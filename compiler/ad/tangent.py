@@ -41,7 +41,7 @@ DUAL, GRAD = ".dual", ".grad"
 
 
 def tangent(kernel: Kernel, carriers: Iterable[str], gradient: bool = False) -> Kernel:
-    """Return the tangent kernel of a kernel: stage tasks to stage tasks, or adjoint to adjoint.
+    """Return the tangent kernel of a kernel of stage tasks or adjoint; the stage stays the same.
 
     Args:
         kernel: The kernel.
@@ -165,7 +165,7 @@ class TangentSweep:
         return self.b.const(0.0, value.type) if found is None else found
 
     def along(self, op: str, args: tuple[Value, ...], result: Value) -> Value | None:
-        """Return the tangent of an operation's result by its rules in table VJP, or None if it is zero."""
+        """Return the tangent of an operation's result by its rules in the table VJP; None if the tangent is zero."""
         total: Value | None = None
         for operand, rule in zip(args, VJP[op]):
             direction = self.tangents.get(operand)

@@ -44,7 +44,7 @@ def decisive_values(kernel: Kernel) -> frozenset[Value]:
 
 
 def _roots(stmt: Stmt) -> Iterator[Value]:
-    """Yield the operands of a statement that decide control flow, an index or a winner by themselves."""
+    """Yield the operands with which a statement itself decides control flow, an index or the winner of a min or max."""
     if isinstance(stmt, CONTROL):
         yield from operands(stmt)
         return

@@ -114,7 +114,7 @@ def indices_of(stmt: Checked) -> tuple[Value, ...]:
 
 
 def shape_array(array: str) -> str:
-    """Return the array whose shape an array has: that of the primal for an adjoint or a tangent."""
+    """Return the array that gives `array` its shape: the primal of an adjoint or tangent, else the array itself."""
     while array.endswith((".grad", ".dual")):
         array = array[:-5]
     return array
@@ -259,7 +259,7 @@ class _IndexAnalysis:
         return self.facts.forms.resolved(self.facts.forms.form(indices_of(stmt)[axis]), self.path)
 
     def _extent(self, stmt: Checked, axis: int) -> Affine | None:
-        """Return the affine form of the extent that an index is compared with, or None if it may wrap."""
+        """Return the affine form of the extent with which an index is compared; None if the form may wrap."""
         if not isinstance(stmt, n.Within):
             return Affine(0, ((("shape", shape_array(stmt.array), axis), 1),))
         form = self.facts.value(stmt.extent)

@@ -112,7 +112,7 @@ class IndexFacts(FactSet):
         return tuple(f for f in forms if f is not None) if None not in forms else ()
 
     def value(self, value: Value) -> Affine | None:
-        """Return the form that equals a value as a whole number, or None if its arithmetic may wrap."""
+        """Return the affine form that equals a value as a whole number; None if computing the value may wrap."""
         form = self.forms.form(value)
         if form.terms == ((value, 1),):
             return form

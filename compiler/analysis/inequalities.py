@@ -82,7 +82,7 @@ class FactSet:
         return self._prove(goal, DEPTH)
 
     def residuals(self, goal: Affine) -> tuple[Affine, ...]:
-        """Return affine forms over arguments and extents alone, each of which proves `goal` >= 0 if it is >= 0."""
+        """Return affine forms over arguments and extents alone; if one of them is >= 0, then `goal` is >= 0."""
         self._effort, self._residuals = EFFORT, []
         self._prove(goal, DEPTH)
         found, self._residuals = self._residuals, None

@@ -1,4 +1,4 @@
-"""This module marks the statements of a block that its effects or its live values need; others are dead code.
+"""This module marks the statements on which the effects or live values of a block depend; others are dead code.
 
 Marks start at observable statements (stores to arrays, asserts, prints, draws, returns) and spread to what these need:
 operands, everything that writes a place that is read, enclosing statements, and the jumps of a loop that stays. Cycles
@@ -65,7 +65,7 @@ class NeededMarker:
         self.flow_cut = False
 
     def enter(self, block: Block, parent: int = -1, frames: tuple[int, ...] = ()) -> list[int]:
-        """Register the statements of a block and return their occurrences.
+        """Register the statements of a block, and return the number under which each of them is registered.
 
         Statements after a jump in a nested block are left out.
 
@@ -113,7 +113,7 @@ class NeededMarker:
                 self._roots.append(at)
 
     def spread(self, live_values: Iterable[Value]) -> None:
-        """Mark the statements with effects and, transitively, all statements that they need.
+        """Mark the statements that have effects or define `live_values`, and all that these statements depend on.
 
         Args:
             live_values: values that are read outside the entered blocks.

@@ -220,7 +220,7 @@ class _RangeAnalysis:
             runs += 1
 
     def loop(self, loop: n.For | n.While, state: Locals) -> Locals | None:
-        """Execute a loop on intervals; return the intervals of locals after it, or None if its end is not reached."""
+        """Execute a loop on intervals; return the locals' intervals after it, or None if the loop never ends."""
         if not is_innermost(loop):
             with self.trips(""):
                 return _joined(self.settle(loop, state))

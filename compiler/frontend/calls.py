@@ -109,7 +109,7 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
 
 
 def _plain_function(called: Any) -> tuple[FunctionType | None, Static | None]:
-    """Return the function of the program that an object is, without `@sg.func`, and the object before its dot.
+    """Return the plain function that an object calls, and the object before its dot; (None, None) if there is none.
 
     Both are None for functions of Python's own modules, which are not written in the kernel language.
     """
@@ -246,7 +246,7 @@ def _volatile_load(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _filled(name: str, value: int) -> CallLowering:
-    """Return a lowering of a call to a value of its argument's type in which every element is `value`."""
+    """Return the lowering of `zero(x)` or `one(x)`: a value of the type of x in which every number is `value`."""
 
     def lower(t: Tracer, node: ast.Call) -> Operand:
         (x,) = arguments(t, node, name, "x")

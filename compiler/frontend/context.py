@@ -146,7 +146,7 @@ class Tracer:
     # -- dispatch -------------------------------------------------------------------------------------------
 
     def expr(self, node: ast.expr) -> Operand:
-        """Return the operand of an expression, or a `Poison` if it contains a mistake, which is reported."""
+        """Return the operand of an expression; if it contains a mistake, report this and return a `Poison`."""
         return self.evaluate(node, EXPRESSIONS.get(type(node)))
 
     def evaluate(self, node: ast.expr, handler: Handler | None) -> Operand:
@@ -199,7 +199,7 @@ class Tracer:
         return False
 
     def poison_targets(self, node: ast.AST) -> None:
-        """Bind the names that a faulty statement would have assigned to `Poison`, so that no later use is reported."""
+        """Bind to `Poison` the names that a faulty statement would have assigned, so that no later use is reported."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and not self.scopes.find(inner.id):
                 self.poison(inner.id, inner.lineno)
@@ -220,7 +220,7 @@ class Tracer:
         return type_inference.literal_type(found, self.options)
 
     def value(self, operand: Operand, dtype: Scalar | None = None) -> Value:
-        """Return the operand as a value of the IR, converted to `dtype` if given. A number is converted only once."""
+        """Return the operand as an IR value, converted to `dtype` if given; a number becomes one constant."""
         if isinstance(operand, Value):
             return self.builder.cast(operand, dtype or operand.type)
         own = self.type_of(operand)
@@ -294,7 +294,7 @@ class Tracer:
         return None
 
     def extent(self, shape: ShapeOf, axis: int) -> Value:
-        """Emit a read of an extent of an array; return it as i32, or as i64 if the array is wide."""
+        """Emit a read of an array's extent and return it as i32, or as i64 if 32 bits are too few for the array."""
         storage, at = extent_source(shape.field, axis)
         name = self.captures.array(storage, measured_hint(shape.field, shape.hint))
         return self.builder.shape(name, at, extents_type(storage))

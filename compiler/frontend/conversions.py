@@ -68,7 +68,7 @@ def _struct(t: Tracer, value: HostStruct, hint: str) -> Operand:
 
 
 def unify_entries(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -> MatrixValue:
-    """Return a matrix of these entries, converted to their common type; if all are numbers, they stay numbers."""
+    """Return a matrix of these entries, converted to their common type; constants stay Python numbers."""
     found = [number_of(item) for item in items]
     if None not in found:
         # One real number makes all numbers real, as in a vector of mixed literals.
@@ -102,7 +102,7 @@ def as_matrix(t: Tracer, operand: Operand) -> MatrixValue | None:
 
 
 def matrix_of(t: Tracer, items: Sequence[Operand]) -> MatrixValue:
-    """Return a vector of numbers, or a matrix of rows.
+    """Return the vector whose entries are the items, or the matrix whose rows are the items.
 
     Raises:
         ProblemError: the rows differ in length, or an item is neither a number nor a row.

@@ -28,7 +28,7 @@ class ProblemError(Exception):
 
 
 class PoisonError(Exception):
-    """This exception means that an operand comes from an expression whose mistake was reported already."""
+    """This exception means that an operand is a `Poison`: the mistake in its expression was reported already."""
 
 
 def syntax_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:

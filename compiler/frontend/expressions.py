@@ -235,7 +235,7 @@ def inner_product(t: Tracer, left: Sequence[Operand], right: Sequence[Operand]) 
 def _check_constants(
     t: Tracer, row: type_inference.BinaryOperator, dtype: Scalar, left: Operand, right: Operand
 ) -> None:
-    """Raise a problem for constant operands that are impossible; warn if a negative one becomes unsigned."""
+    """Raise a problem for an integer division by 0 or a negative integer exponent; warn if a constant wraps."""
     exponent = integer_of(right)
     if row.op == "pow" and dtype.is_int and exponent is not None and exponent < 0:
         raise type_problem("an integer to a negative power is not an integer", "convert the base with `float(...)`")

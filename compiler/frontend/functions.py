@@ -303,7 +303,7 @@ FUNCTIONS: dict[str, Callable[..., Any] | None] = {
 
 
 class DialectGraph:
-    """This class is the type of `sg.graph`: `do_while` repeats a loop, and `parallel` is accepted without effect."""
+    """This class is the type of `sg.graph`, whose `do_while` repeats a loop and whose `parallel` has no effect."""
 
     do_while = LanguageFunction("graph_do_while", None)
     parallel = LanguageFunction("graph_parallel", nullcontext)

@@ -1,4 +1,4 @@
-"""This module lowers `stop_grad` and `assume_unique`.
+"""This module lowers `stop_grad`, which ends derivatives, and `assume_unique`, which claims indices to be unique.
 
     stop_grad(x[i] * y)     a value: itself, as bits of its own type, which have no derivative
     stop_grad(x)            a field: what this block, and blocks in it, load from x from here on

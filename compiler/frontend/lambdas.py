@@ -40,7 +40,7 @@ def lambda_source(code: CodeType) -> FunctionSource:
 
 
 def _node(code: CodeType, text: str) -> ast.Lambda | None:
-    """Return the lambda from which code was compiled, or None."""
+    """Return the lambda in the text from which `code` was compiled, or None if the text does not contain it."""
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -63,7 +63,7 @@ def _extent_of_code(code: CodeType) -> _Extent:
     ends = [(line, column) for _, line, _, column in found]
     if not found:
         return 0, 0, 0, 0
-    return (*min(starts), *max(ends))  # type: ignore[type-var, return-value]  # no position here contains None
+    return (*min(starts), *max(ends))  # type: ignore[type-var]  # no position here contains None
 
 
 def _parameters(node: ast.Lambda) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def check_items(found: Any) -> None:
 
 
 def static_items(values: Iterable[Any]) -> list[Any]:
-    """Return the items that an unrolled loop iterates over as a list.
+    """Return as a list the items of an unrolled loop. Raise a problem if there are more than can be unrolled.
 
     Raises:
         ProblemError: there are more items than can be unrolled.

@@ -75,7 +75,7 @@ def choose_item(items: list[LocalArrayPlace], index: Value) -> LocalArrayPlace |
 
 
 def read_item(t: Tracer, item: LocalArrayPlace) -> Value:
-    """Emit a read of an entry of a local array. If the run-time index is outside, read the first entry it may mean."""
+    """Emit a read of an entry of a local array; an out-of-range run-time index reads the first possible entry."""
     return t.builder.get_element(item.name, _position(t, item, item.index), item.dtype)
 
 

@@ -129,7 +129,7 @@ def scalar_type(t: Tracer, operand: Operand) -> Any:
 
 
 def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue:
-    """Return the operand as a vector or matrix; raise a problem if it is none or not of rank `rank` (0: any)."""
+    """Return the operand as a vector or matrix, of rank `rank` unless that is 0; else raise a problem."""
     found = as_matrix(t, operand)
     if found is None or rank and len(found.shape) != rank:
         want = {0: "a vector or matrix", 1: "a vector", 2: "a matrix"}[rank]
@@ -261,7 +261,7 @@ def _shifted(t: Tracer, value: Operand, eps: Operand) -> Operand:
 
 
 def _root(t: Tracer, square: Operand) -> Operand:
-    """Emit the square root of a sum of squares, with the derivative 0 at 0, where that of `sqrt` is infinite.
+    """Emit the square root of a sum of squares, with derivative 0 at 0, where the derivative of `sqrt` is infinite.
 
     At 0, the root is taken of 1 instead, and the result 0 is selected, so that no infinite derivative occurs.
     """

@@ -71,7 +71,7 @@ class MembersStandIn:
         return found.__get__(self, self.kind) if hasattr(type(found), "__get__") else found
 
     def launch_values(self, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-        """Yield (prefix of the argument names, `LaunchValue`) for each such value in this object and nested ones."""
+        """Yield (prefix of the argument names, value) for each `LaunchValue` in this object and in nested objects."""
         for name, value in self.values.items():
             yield from launch_values(value, f"{prefix}.{name}")
 
@@ -80,7 +80,7 @@ class MembersStandIn:
 
 
 def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
-    """Yield (prefix of the argument names, `LaunchValue`) for each such value in a stand-in, in order."""
+    """Yield (prefix of the argument names, value) for each `LaunchValue` in a stand-in or container, in order."""
     if isinstance(value, LaunchValue):
         yield prefix, value
     elif isinstance(value, MembersStandIn):
@@ -93,5 +93,5 @@ def launch_values(value: Any, prefix: str) -> Iterator[tuple[str, LaunchValue]]:
 
 
 def is_container(value: Any) -> bool:
-    """Return True if an object holds fields or arguments: of a `data_oriented` class, or a dataclass that is passed."""
+    """Return True if an object is of a `data_oriented` class, or is the stand-in of an argument with members."""
     return isinstance(value, MembersStandIn) or getattr(type(value), "is_stackgrad_data_oriented", False) is True

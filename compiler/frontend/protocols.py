@@ -88,7 +88,7 @@ class LaunchShape(tuple[int, ...]):
     """A `LaunchShape` is the shape of an array argument: its rank is known, its extents are read at launch."""
 
     def __new__(cls, ndim: int) -> LaunchShape:
-        """Return the shape of an array argument with `ndim` axes, whose extents are unknown until launch."""
+        """Return a shape of `ndim` axes for an array argument; each extent is -1, because only a launch knows it."""
         return super().__new__(cls, (-1,) * ndim)
 
     def __getitem__(self, axis: Any) -> Any:
@@ -271,7 +271,7 @@ def constructor_name(value: Any) -> str | None:
 
 
 def offset_of(field: AnyField) -> tuple[int, ...]:
-    """Return the first index of each axis of a field; it is 0 unless the storage says otherwise."""
+    """Return the first index of each axis of a field, which is the field's `offset`, or 0 if it has none."""
     found: tuple[int, ...] = getattr(field, "offset", ())
     return found or (0,) * len(field.shape)
 
@@ -282,7 +282,7 @@ def index_text(field: AnyField) -> str:
 
 
 def extents_type(field: FieldLike) -> Scalar:
-    """Return the type of the extents of a scalar array: i32, or i64 if the array is wide."""
+    """Return the type of the extents of a scalar array: i32, or i64 if an extent may need more than 32 bits."""
     if isinstance(field.shape, LaunchShape):
         return i64 if getattr(field, "wide", False) else i32
     return i64 if is_wide(field.shape, offset_of(field)) else i32

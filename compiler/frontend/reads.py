@@ -332,7 +332,7 @@ def _is_pure(called: Any) -> bool:
 
 
 def materialize(found: Any) -> Any:
-    """Return `found`, the result of an expression, or a tuple of its items if it is an iterator."""
+    """Return the result of an expression, but a tuple of the items in place of an iterator."""
     return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
 
 

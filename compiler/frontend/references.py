@@ -117,7 +117,7 @@ def _object_attribute(t: Tracer, base: Static, node: ast.Attribute) -> Place | O
 
 
 def _member(owner: Any, name: str) -> Any:
-    """Return an attribute of an object known at compile time, or MISSING if it has none. Properties are evaluated."""
+    """Return an attribute of an object known at compile time, or MISSING if the object lacks the attribute."""
     try:
         return owner.find(name) if isinstance(owner, MembersStandIn) else getattr(owner, name, MISSING)
     except AttributeError:
@@ -293,7 +293,7 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
 
 
 def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
-    """Return an index minus `first`, the first index of its axis."""
+    """Return an index minus `first`, which is the first index of the axis, so that the result counts from 0."""
     try:
         if not first:
             return t.index(operand)

@@ -116,7 +116,7 @@ STATEMENTS: dict[str, tuple[str, str]] = {
 
 
 def refusal_of(name: str) -> Refusal | None:
-    """Return the refusal of a name, or of its longest prefix that has one, or None if the name is not refused."""
+    """Return the refusal of a name or of its longest refused prefix; None if nothing of the name is refused."""
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         found = NAMES.get(".".join(parts[:length]))
@@ -163,7 +163,7 @@ class RefusedName:
         raise Unsupported(self.reason, self.cure, caller_span())
 
     def __call__(self, *args: object, **keywords: object) -> Any:
-        """Raise Unsupported at the line of the caller."""
+        """Raise Unsupported, with the reason, at the line of the program that calls the refused function."""
         raise Unsupported(self.reason, self.cure, caller_span())
 
     def __instancecheck__(self, value: object) -> bool:

@@ -155,7 +155,7 @@ def _store(t: Tracer, node: ast.Return, results: KernelResults | None) -> None:
 
 
 def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]) -> None:
-    """Append the scalars of an operand to `found`; raise a problem if it does not fit the annotated type."""
+    """Append the scalars of an operand to `found`. Raise a problem if the operand is not of the annotated type."""
     if not isinstance(kind, TupleType):
         found += leaves(conform(t, operand, kind, "the result of the kernel"))
         return

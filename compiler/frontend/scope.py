@@ -1,4 +1,4 @@
-"""This module maps names of the program to their meanings, block by block, and makes unique names of the IR.
+"""This module maps names of the program to their meanings, block by block, and chooses unique names for the IR.
 
 Invariant: a name lives from its first assignment to the end of the block that contains it, as in the IR.
 """
@@ -95,7 +95,7 @@ class Scopes:
         self._chain[-1][name] = (binding, line)
 
     def rebind(self, name: str, binding: NameMeaning, line: int) -> bool:
-        """Change the meaning of a name in the block that bound it, and return True if this is allowed.
+        """Change what a name means in the block that bound it. Return False if the binding must not be changed.
 
         Return False if the launch decides if a block in between runs.
         """

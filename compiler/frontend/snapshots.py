@@ -27,7 +27,7 @@ _FRESH_DEPTH = 6
 
 
 def word(number: Any) -> Any:
-    """Return a key of a number or text; equal keys mean that a kernel cannot distinguish the two.
+    """Return a hashable key of a number or text; a kernel cannot distinguish two objects whose keys are equal.
 
     For example, 1, 1.0 and True have different words.
     """

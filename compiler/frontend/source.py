@@ -40,7 +40,7 @@ class FunctionSource:
     tree: ast.FunctionDef
 
     def span(self, node: ast.AST) -> Span:
-        """Return the place of a node; only its first line is marked."""
+        """Return the source location of a syntax node; if the node spans several lines, only the first is marked."""
         line = getattr(node, "lineno", self.first_line)
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0
         index = line - self.first_line
@@ -60,7 +60,7 @@ def _characters(text: str, offset: int) -> int:
 
 
 def read_source(function: Any) -> FunctionSource:
-    """Return the source of a plain Python function.
+    """Return the source text and the syntax tree of a plain Python function, with its file and line.
 
     Raises:
         KernelSyntaxError: there is no source that can be parsed.

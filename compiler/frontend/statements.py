@@ -121,7 +121,7 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
 
 
 def _declared(t: Tracer, node: ast.expr) -> Operand:
-    """Return the annotation of a local as an operand.
+    """Return the operand of a local's type annotation. Raise a problem if a name in the annotation is unknown.
 
     Python does not evaluate such annotations, and keeps no name of a function that occurs only in annotations.
     """
@@ -267,7 +267,7 @@ def _return(t: Tracer, node: ast.Return) -> bool:
 
 
 def _return_from_function(t: Tracer, node: ast.Return) -> bool:
-    """Emit stores of an inlined func's results and a `break` out of its scope. Return True: control ends here."""
+    """Emit stores of an inlined func's results and a `break` out of its scope. Always return True: control ends."""
     operand = Static(None) if node.value is None else t.expr(node.value)
     items = () if isinstance(operand, Static) and operand.value is None else leaves(operand)
     values, active = None, t.active

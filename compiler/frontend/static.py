@@ -156,7 +156,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return self._evaluated(node) if node.attr in _KNOWN_ATTRIBUTES else self._opaque(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """Replace an element of a field or of a value of the launch by a name for an opaque object."""
+        """Replace an element of a field, or of a value known only at launch, by a name for an opaque object."""
         known = isinstance(node.value, ast.Attribute) and node.value.attr in _KNOWN_ATTRIBUTES
         if not known and self._at_launch(node):
             return self._opaque(node)
@@ -181,7 +181,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Return True if the expression is a constant vector, a value of the launch, an element, or a part of these."""
+        """Return True if an expression is an element of a field, or a value known only at launch or a part of it."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             if isinstance(node, ast.Subscript) and is_any_field(_object_quietly(self._t, node.value)):
                 return True
@@ -202,7 +202,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return self._named(node, found)
 
     def _opaque(self, node: ast.expr) -> ast.expr:
-        """Return a name for a part of a value of the launch, which is loaded here."""
+        """Return a new name that denotes an opaque object for an expression whose value is known only at launch."""
         return self._named(node, opaque(self._t, self._t.clean(node), node))
 
     def _named(self, node: ast.expr, found: Any) -> ast.expr:
@@ -228,7 +228,7 @@ def _object(t: Tracer, name: ast.Name) -> Any:
 
 
 def opaque(t: Tracer, operand: Operand, node: ast.expr) -> Any:
-    """Return the Python object that stands for an operand in a static expression; only a tuple is itself.
+    """Return the Python object that an operand is, or an `OpaqueValue` in its place if only a launch knows it.
 
     Args:
         t: the tracer.
@@ -244,7 +244,7 @@ def opaque(t: Tracer, operand: Operand, node: ast.expr) -> Any:
 
 
 def _object_quietly(t: Tracer, node: ast.expr) -> Any:
-    """Return the object that `a.b.c` means at this place, without a record that it was read, or None."""
+    """Return the object that a name such as `a.b.c` denotes here, without recording the read; None if unknown."""
     if isinstance(node, ast.Attribute):
         return getattr(_object_quietly(t, node.value), node.attr, None)
     if not isinstance(node, ast.Name):

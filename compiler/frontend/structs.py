@@ -1,4 +1,4 @@
-"""This module lowers methods of structs and properties written as funcs; both are inlined with the struct as `self`."""
+"""This module lowers methods of structs, and properties made of funcs; both are inlined with the struct as `self`."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class MessageTemplate:
         self.text += text
 
     def finished(self) -> str:
-        """Return the finished text of the template.
+        """Return the finished template; raise a problem if literal text in it reads like a placeholder.
 
         Raises:
             Problem: text of the program reads like the place of a value.

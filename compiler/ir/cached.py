@@ -1,4 +1,4 @@
-"""This module defines a cached property without the lock of Python's, which a forked process may find held.
+"""This module defines a cached property that holds no lock, which a forked child process might inherit locked.
 
 functools.cached_property of Python 3.11 holds one lock for all objects of a class while it computes. A process that is
 forked meanwhile inherits a lock that nobody will release, and waits for it forever.

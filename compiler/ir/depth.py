@@ -88,7 +88,7 @@ _LIMITS = _Limits()
 
 
 def _forget() -> None:
-    """Reset the lock and the count in a forked child.
+    """Reset the lock and the count of threads that need the raised recursion limit, in a forked child process.
 
     The child has a single thread, and another thread of the parent may have held the lock.
     """

@@ -71,7 +71,7 @@ class Lexer:
         self.position = 0
 
     def peek(self, ahead: int = 0) -> Lexeme:
-        """Return the next lexeme, or one `ahead` of it, without consuming it."""
+        """Return the next lexeme, or the one that is `ahead` lexemes after the next, without consuming it."""
         return self.lexemes[min(self.position + ahead, len(self.lexemes) - 1)]
 
     def span(self, lexeme: Lexeme) -> Span:

@@ -34,7 +34,7 @@ UNNAMED = "<kernel given as IR text>"
 
 @with_stack_room
 def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
-    """Return the single kernel of the text.
+    """Parse an IR text that must hold exactly one kernel, and return this kernel.
 
     Each statement gets its own position in the text as its location, unless the text says with `!N` where statements
     come from.
@@ -54,7 +54,7 @@ def parse_kernel(text: str, file: str = UNNAMED) -> Kernel:
 
 @with_stack_room
 def parse_kernels(text: str, file: str = UNNAMED) -> list[Kernel]:
-    """Return all kernels of the text, in order.
+    """Parse an IR text and return all kernels in it, in order.
 
     Args:
         text: text of any number of kernels.

@@ -30,13 +30,13 @@ def shared_locals(block: Block) -> set[str]:
 
 
 def carried_accesses(block: Block, names: set[str]) -> list[n.Get | n.Set]:
-    """Return the reads and writes of these locals that are not part of a reduction such as `v = v + e`."""
+    """Return the reads and writes of the locals in `names` that are not part of a reduction such as `v = v + e`."""
     left = reduce_block(block, names, lambda *_: ())
     return [s for s in walk(left) if isinstance(s, SCALAR_USES) and s.var in names]
 
 
 def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
-    """Replace each reduction into one of these locals by an atomic, in this block and in nested blocks.
+    """Replace each reduction into a local in `names` by an atomic, in this block and in nested blocks.
 
     A reduction is the sequence `g = get v; x = op(g, e); set v, x`.
 

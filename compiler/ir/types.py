@@ -144,7 +144,7 @@ def adjoint_type(dtype: Scalar) -> Scalar:
 
 @dataclass(frozen=True)
 class ArrayType:
-    """An `ArrayType` describes memory whose shape is known at launch.
+    """An `ArrayType` holds the element type and rank of an array, and says if the array has an adjoint array.
 
     Attributes:
         dtype: type of an element.

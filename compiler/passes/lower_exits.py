@@ -114,7 +114,7 @@ class _ExitLowering(FreshNames):
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def _framed(self, block: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the lowered body of a loop, scope or task, which first declares its skip flag if it is read."""
+        """Return the lowered body of a loop, scope or task; a declaration of its skip flag comes first, if needed."""
         frame = frames[-1]
         body = self._block(block, frames)
         if frame.skip not in frame.used:
@@ -124,7 +124,7 @@ class _ExitLowering(FreshNames):
         return self.done(b) + body
 
     def _block(self, block: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the block without exits; statements after one that may exit are nested in a branch at its end."""
+        """Return the block without exits; statements after one that may exit run only if no exit was taken."""
         out: list[Stmt] = []
         for position, stmt in enumerate(block):
             rest = block[position + 1 :]
@@ -139,7 +139,7 @@ class _ExitLowering(FreshNames):
         return tuple(out)
 
     def _absorb(self, stmt: n.If, rest: Block, frames: list[_ExitFrame]) -> Stmt:
-        """Move the statements after an `if` whose one arm always exits into its other arm, and return the `if`.
+        """Append the statements after an `if` to each of its blocks that does not always exit, and return the `if`.
 
         If both arms leave, these statements can never run and are dropped.
         """

@@ -119,7 +119,7 @@ class _Splitter:
     # -- one task ---------------------------------------------------------------------------------------------
 
     def _task(self, t: int, crossing: tuple[set[Value], set[str]], wanted: set[Value]) -> Iterator[Task]:
-        """Yield task t without uses of other tasks' values, after a serial task if t reduces into their locals."""
+        """Yield task t without values of other tasks, after a serial task if t reduces into earlier tasks' locals."""
         task = self.kernel.tasks[t]
         values, names = crossing
         if task.is_parallel:
@@ -222,7 +222,7 @@ class _Splitter:
     # -- reductions -------------------------------------------------------------------------------------------
 
     def _reductions(self, task: Task, names: set[str]) -> Iterator[Task]:
-        """Yield a serial task that copies each local that `task` reduces into a temporary, if there are any."""
+        """Yield a serial task that copies to temporaries the locals that `task` reduces into, if there are any."""
         reduced = sorted({s.var for s in walk(task.body) if isinstance(s, n.Set)} & names) if names else []
         if not reduced:
             return

@@ -323,7 +323,7 @@ def substitute(expr: SizeExpr, variable: int, by: SizeExpr) -> SizeExpr:
 
 
 def rebuild(expr: SizeExpr, args: list[SizeExpr]) -> SizeExpr:
-    """Return a node of the same kind, which is not a sum or maximum over a range, with new arguments, simplified."""
+    """Return a simplified node of the kind of `expr` with new arguments; not for sums or maxima over a range."""
     if expr.kind == "sum":
         constant, *factors = [int(d) for d in expr.data]  # type: ignore[call-overload]
         return add(const(constant), *(scale(a, f) for a, f in zip(args, factors)))

@@ -56,7 +56,7 @@ def slab_of(stack: n.StackAlloca) -> int:
 
 
 def count_stacks(kernel: Kernel, sliced: Kernel | None = None) -> Kernel | None:
-    """Return the counting kernel of a kernel; None if it has no adstacks that need counting.
+    """Return the counting kernel of a kernel, or None if no adstack of the kernel needs counting.
 
     Args:
         kernel: A kernel of stage adjoint.
@@ -89,7 +89,7 @@ def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
 
 
 def count_slice(kernel: Kernel) -> Kernel | None:
-    """Return the counting kernel with all iterations of its uniform tasks, or None if the kernel has no adstacks.
+    """Return the counting kernel before equal iterations are merged to one; None if the kernel has no adstacks.
 
     Raises:
         Unsupported: A depth depends on what an adstack holds, and an adstack has no capacity of its own.
@@ -231,7 +231,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 
 
 def _slice(kernel: Kernel) -> Kernel:
-    """Return the kernel reduced to the code that its counters depend on, without stores that are never loaded."""
+    """Return the kernel reduced to the code on which its counters depend, without stores to elements never loaded."""
     kept = frozenset({*OUTPUTS} | {t.name for t in kernel.temps})
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, ARRAY_WRITES)}
     while True:

@@ -50,7 +50,7 @@ class Evaluator:
         self._numbers: dict[SizeExpr, int] = {}
 
     def look(self, points: int) -> None:
-        """Deduct `points` from the number of points that may still be evaluated. Raise TooManyPoints below 0.
+        """Deduct `points` from the budget of points to evaluate; raise TooManyPoints if the budget gets negative.
 
         Raises:
             TooManyPoints: There are more points than the caller wants.
@@ -225,7 +225,7 @@ def _read(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the points that a mask selects."""
+    """Return the index values of only those points that a mask selects."""
     return {k: v[chosen] for k, v in points.items()}
 
 

@@ -130,7 +130,7 @@ def node(
     low: Number = -INFINITY,
     high: Number = INFINITY,
 ) -> SizeExpr:
-    """Return a node that is not simplified; the functions of `algebra` simplify.
+    """Return a node made of the given parts as they are; unlike the functions of `algebra`, do not simplify it.
 
     Args:
         kind: One of the keys of KINDS.

@@ -98,7 +98,7 @@ def _steps(
 
 
 def _bounds(dtype: Scalar) -> tuple[int, int]:
-    """Return the bounds of a local's value, which are checked where the value is computed."""
+    """Return the bounds that a local of this type must keep; they are checked where its value is computed."""
     return SAFE if not dtype.is_int or dtype.bits == 64 else dtype.limits
 
 
@@ -112,7 +112,7 @@ def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
 
 
 def _growth(after: SizeExpr, symbol: int) -> SizeExpr | None:
-    """Return e with after = symbol + e, also where a condition decides about e; None if there is no such e."""
+    """Return e such that after = symbol + e, where e may be a conditional expression; None if there is no such e."""
     if after.kind == "when":
         sides = [_growth(side, symbol) for side in after.args[1:]]
         return None if None in sides else a.select_value(after.args[0], *sides)  # type: ignore[arg-type]

@@ -84,7 +84,7 @@ def split_linear(expr: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | Non
 
 
 def _slope(term: SizeExpr, number: int) -> tuple[SizeExpr, SizeExpr] | None:
-    """Return (k, r) with term = k*index + r for one term of a linear form, or None if it is not linear."""
+    """Return (k, r) with term = k*index + r for one term of a linear form, or None if the term is not linear."""
     if term.kind == "var":
         return ONE, ZERO
     if term.kind != "product":
@@ -174,7 +174,7 @@ class ClosedForms:
         return self._choice(begin, end, positive(ahead), first, rest)
 
     def _product(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a product: factors without the index are taken out; None if there are none."""
+        """Return the closed form for a product, with factors free of the index taken out; None if no factor is."""
         outside = [f for f in body.args if self.number not in f.free]
         if not outside or self.kind == "largest" and any(f.low < 0 for f in outside):
             return None

@@ -108,7 +108,7 @@ class AccessRegions:
 
 
 def _box(ranges: LaunchRanges, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Box | None:
-    """Return the box of the elements that one access may touch inside of its array; None if it is empty."""
+    """Return the box of the elements that one access may touch inside of its array; None if the box is empty."""
     box = []
     for index, extent in zip(indices, shape):
         inside = meet(ranges.of(index), Interval(0, extent - 1))

@@ -47,7 +47,7 @@ class KernelSizes:
 
 @dataclass(frozen=True)
 class DepthEstimate:
-    """A `DepthEstimate` holds the depth of one adstack, or an upper bound, as an expression.
+    """A `DepthEstimate` holds a size expression for the depth of one adstack, or for an upper bound of the depth.
 
     Attributes:
         stack: Name of the adstack.
@@ -70,7 +70,7 @@ class _SizeIntervals:
 
 
 def recognize_sizes(kernel: Kernel, sliced: Kernel | None = None) -> KernelSizes | None:
-    """Return expressions for the sizes of a kernel with adstacks, or None unless all of them are exact.
+    """Return size expressions for a kernel with adstacks, or None unless every size is known exactly.
 
     Args:
         kernel: A kernel of stage adjoint.
@@ -96,7 +96,7 @@ def _ends_early(sliced: Kernel, locals_: Mapping[str, object]) -> bool:
 
 
 def estimate(kernel: Kernel) -> list[DepthEstimate]:
-    """Return the depth of each adstack or an upper bound, in textual order."""
+    """Return an estimate of the depth of each adstack, exact or an upper bound, in textual order."""
     found = _find(kernel, None)
     if found is None:
         return []
@@ -157,7 +157,7 @@ def _limits(checks: Iterable[IntervalCheck]) -> tuple[tuple[SizeExpr, int], ...]
 
 
 def _limit(found: dict[SizeExpr, int], value: SizeExpr, most: int) -> None:
-    """Record in `found` that an expression must not exceed `most`, unless its bounds show that it never does."""
+    """Record in `found` that an expression must not exceed `most`, unless the expression's bounds exclude that."""
     if value.high > most:
         found[value] = min(most, found.get(value, most))
 

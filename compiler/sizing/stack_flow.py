@@ -146,7 +146,7 @@ def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
 
 
 def peak(flow: StackFlow) -> SymbolicInterval:
-    """Return the greatest height that an adstack reaches in a piece of code, if it is empty before.
+    """Return the greatest height that an initially empty adstack reaches in a piece of code.
 
     A pop of an empty adstack leaves it empty. Then nothing is known of what follows, unless no pop can meet an empty
     adstack.

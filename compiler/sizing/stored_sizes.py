@@ -60,7 +60,7 @@ def _end(end: Number) -> Number | None:
 
 
 def _number(datum: object) -> object:
-    """Return a real in an exact encoding for JSON, which also holds NaN. Return other data unchanged."""
+    """Encode a real, which may be NaN or infinite, exactly as data for JSON. Return other data unchanged."""
     return {"real": repr(datum)} if isinstance(datum, float) else datum
 
 

@@ -168,7 +168,7 @@ class _SizeExprEmitter:
     # -- arithmetic -----------------------------------------------------------------------------------------
 
     def add(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """Emit the sum x + y and return it. The emitted code marks the sizes as invalid if it overflows 64 bits.
+        """Emit the sum x + y and return it. The emitted code marks the sizes as invalid if the sum overflows.
 
         Args:
             x: The first operand.
@@ -182,7 +182,7 @@ class _SizeExprEmitter:
         return made
 
     def mul(self, x: Value, y: Value, low: float, high: float) -> Value:
-        """Emit the product x·y and return it. The emitted code marks the sizes as invalid if it overflows 64 bits.
+        """Emit the product x·y and return it. The emitted code marks the sizes as invalid if the product overflows.
 
         Args:
             x: The first operand.
@@ -243,7 +243,7 @@ def _arg(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _shape(m: _SizeExprEmitter, x: SizeExpr) -> Value:
-    """Emit a read of an extent, and code that marks the sizes as invalid if it exceeds the assumed bound."""
+    """Emit a read of an extent, and code that marks the sizes as invalid if the extent exceeds its assumed bound."""
     array, axis = x.data
     assert isinstance(axis, int)
     extent = m.b.shape(str(array), axis, i64)

@@ -64,7 +64,7 @@ class _TaskCollapse:
         self.b = Builder(first_id)
 
     def task(self) -> Task:
-        """Return the task with one iteration, or none if the original has none."""
+        """Return the task reduced to one iteration, or to no iteration if the original task has none."""
         task = self.whole
         end = tuple(self._least(begin, end) for begin, end in zip(task.begin, task.end))
         bounds = task.bounds + self.b.take()

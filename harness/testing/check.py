@@ -74,7 +74,7 @@ def check_launches(
 
 
 class _Shared:
-    """A `_Shared` is a copy of a recorded launch with an equal, earlier kernel object, so that it is compiled once."""
+    """A `_Shared` is a copy of a recorded launch whose kernel is an equal, earlier object, so compiled already."""
 
     def __init__(self, launch: CapturedLike, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -52,7 +52,7 @@ class LaunchCost:
         return self.statements * min(self.lanes, WIDTH)
 
     def jax_refusal(self) -> str | None:
-        """Return the reason why the launch is too costly for the oracle JAX, or None if it is not."""
+        """Return the reason why the launch is too costly for the JAX oracle, or None if the launch is cheap enough."""
         statements = self.work if self.serializes else self.statements
         if statements > JAX_STATEMENTS:
             how = " one lane after the other" if self.serializes else ""
@@ -62,7 +62,7 @@ class LaunchCost:
         return None
 
     def dual_refusal(self) -> str | None:
-        """Return the reason why the launch is too costly for the oracle of dual numbers, or None if it is not."""
+        """Return the reason why the launch is too costly for the dual-number oracle, or None if it is cheap enough."""
         work = self.statements * max(1, min(self.lanes, WIDTH))
         return f"{work} steps, dual numbers are asked up to {DUAL_WORK}" if work > DUAL_WORK else None
 

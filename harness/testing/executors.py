@@ -234,7 +234,7 @@ def _emulated(name: str) -> Backend:
 
 
 def backend_by_name(name: str) -> Backend:
-    """Return the backend of an executor by name; its launches are complete when they return.
+    """Return the backend of the executor with this name, wrapped if needed so that each launch waits for its end.
 
     Raises:
         UnknownBackend: no executor has this name.

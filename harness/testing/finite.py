@@ -1,4 +1,4 @@
-"""This module finds NaN and infinity in the arrays with a gradient of a launch, to report them as failures."""
+"""This module finds NaN and infinity in a launch's arrays that have a gradient, to report them as failures."""
 
 from __future__ import annotations
 

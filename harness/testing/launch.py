@@ -78,7 +78,7 @@ class LaunchSetting:
 
 
 def widen_launch(setting: LaunchSetting) -> LaunchSetting:
-    """Return the same launch in double precision.
+    """Return the setting of a launch with its kernel, arrays and reals converted to double precision.
 
     Raises:
         Unsupported: the kernel reads the bits of reals.

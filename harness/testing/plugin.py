@@ -55,7 +55,7 @@ def probes() -> Mapping[str, Probe]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options `--backend` and `--lowering`."""
+    """Add pytest's options `--backend`, the backends to run on, and `--lowering`, the policy of gradients."""
     parser.addoption("--backend", action="append", default=[], metavar="NAME", help="run only these backends")
     text = "make gradients by this policy, where a test names none; all give one gradient"
     parser.addoption("--lowering", default="", metavar="NAME", help=text)
@@ -90,7 +90,7 @@ def _set_lowering(config: pytest.Config, name: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_lowering(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make the gradients of a test marked `lowering(name)` by that policy in every run."""
+    """Use the policy that the marker `lowering(name)` of a test names for the gradients of this test."""
     marker = request.node.get_closest_marker("lowering")
     if marker is None:
         yield
@@ -139,7 +139,7 @@ def _optional(marker: pytest.Mark) -> tuple[str, ...]:
 
 
 def _backend_of(item: pytest.Item) -> str:
-    """Return the backend of an item: that of the marker, or the attribute `backend` of an item of another collector."""
+    """Return the name of the backend on which a test item runs, from its parameter or attribute; "" if none."""
     if item.get_closest_marker("backends") is not None and isinstance(item, pytest.Function):
         return str(item.callspec.params["backend"])
     own = getattr(item, "backend", "")

@@ -112,7 +112,7 @@ class ExecutorPanel:
         return self.twin, *self.backends
 
     def widen(self, kernel: Kernel) -> Kernel:
-        """Return the kernel in double precision, as the same object for the same kernel.
+        """Return the kernel in double precision; repeated calls for one kernel return the same object.
 
         Raises:
             UnsupportedOutcome: the kernel reads the bits of reals.

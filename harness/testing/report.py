@@ -85,7 +85,7 @@ class ReportRow:
 
     @property
     def error(self) -> float:
-        """Return the largest difference between executors, divided by the bound allowed for it."""
+        """Return the largest difference between executors as a multiple of the difference that rounding allows."""
         return max((cell.error for cell in self.cells.values()), default=0.0)
 
 

@@ -68,7 +68,7 @@ def peer_python() -> str:
 
 @cache
 def installed(package: str, python: str) -> str | None:
-    """Return the version of a package in an interpreter, or None, without importing the package."""
+    """Return the version of a package that an interpreter has installed, or None; the package is not imported."""
     if python == sys.executable and not find_spec(package):
         return None
     ask = f"{ALONE}from importlib.metadata import version; print(version({package!r}))"
@@ -212,7 +212,7 @@ class Peer:
         return self._process
 
     def close(self) -> None:
-        """End the process; the next program starts another process."""
+        """End the peer's process; the next program starts another one."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # and the process that runs texts for it

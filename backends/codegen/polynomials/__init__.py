@@ -25,7 +25,7 @@ from .power import power
 
 @dataclass(frozen=True)
 class InlinedFunction:
-    """Represent a math function that is emitted inline, with the range of arguments for which its code is exact.
+    """Represent a math function that is emitted inline, with the condition on arguments for which its code is made.
 
     Attributes:
         write: write(e, *args) emits the code and returns the result.

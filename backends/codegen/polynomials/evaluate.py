@@ -172,7 +172,7 @@ def two_product(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[ir.L
 
 
 def _halves(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the upper and lower half of the digits of x; their products are exact.
+    """Split x into an upper and a lower half of its digits, so short that products of two halves are exact.
 
     Source: Veltkamp's splitting.
     """

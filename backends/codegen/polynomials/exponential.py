@@ -23,7 +23,7 @@ def reduced(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValu
 
 
 def exp(e: ArithEmitter, x: ir.LLVMValue, more: ir.LLVMValue | None = None) -> ir.LLVMValue:
-    """Return e to the power x = 2^n times e to the power r.
+    """Return e to the power x (plus `more` if given) as 2^n·exp(r), with n the integer nearest to x/ln 2.
 
     Args:
         e: Arithmetic to emit into.
@@ -36,7 +36,7 @@ def exp(e: ArithEmitter, x: ir.LLVMValue, more: ir.LLVMValue | None = None) -> i
 
 
 def _exp_minus_one(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return exp(x) - 1 = 2^n·(exp(r) - 1) + (2^n - 1), precise also near 0; 0 <= x <= 2·FLAT."""
+    """Return exp(x) - 1 = 2^n·(exp(r) - 1) + (2^n - 1), precise also near 0, for x in 0 .. 2·FLAT as tanh needs it."""
     r, total = reduced(e, x)
     rest = mad(e, e.b.fmul(r, r), polynomial(e, "exp", r, skip=2), r)
     power = two_to(e, total)

@@ -144,7 +144,7 @@ def emit_sin_or_cos(
 
 
 def pays_together(reach: float) -> bool:
-    """Return True if sin and cos of one argument are better computed by `emit_sincos`."""
+    """Return True if `emit_sincos` is faster than separate sin and cos, for arguments of magnitude at most `reach`."""
     # Short code shares what it can without `emit_sincos`.
     return form_within("cos", reach) in (None, FORMS["cos"][-1])
 
@@ -182,7 +182,7 @@ def emit_sincos(
 
 
 def _quarter_waves(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (sin, cos) of x by n = the integer nearest to 2x/pi and d = x - n·pi/2."""
+    """Return (sin, cos) of x, computed from those of d = x - n·pi/2, with n the integer nearest to 2x/pi."""
     n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
     # Sine and cosine of x are ± those of d, exchanged where n is odd.
     d = x

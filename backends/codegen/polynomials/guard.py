@@ -26,7 +26,7 @@ def guard_range(
     args: list[ir.LLVMValue],
     active: ir.LLVMValue,
 ) -> ir.LLVMValue:
-    """Emit the range check of the result `fast`; return it with lanes not covered recomputed by the math library.
+    """Emit a range check, and return `fast` with the lanes that the inlined code does not cover computed by libm.
 
     Args:
         e: Arithmetic to emit into; its open block is the function's entry.
@@ -66,7 +66,7 @@ def _repaired(
 
 
 def _any(b: IRBuilder, condition: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that `condition` holds in some lane."""
+    """Return a scalar condition: `condition` holds in at least one lane."""
     if not isinstance(condition.type, ir.VectorType):
         return condition
     # The bits of the lanes are compared as one integer.

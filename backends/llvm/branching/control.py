@@ -94,15 +94,15 @@ class Branching:
     # -- memory and traps -----------------------------------------------------------------------------------
 
     def load(self, t: ir.Type, address: ir.LLVMValue) -> ir.LLVMValue:
-        """Load a value of type `t` from an address."""
+        """Emit a load of a value of type `t` from an address."""
         return self.e.b.load(address, t)
 
     def store(self, value: ir.LLVMValue, address: ir.LLVMValue) -> None:
-        """Write a value to an address."""
+        """Emit a store of a value to an address."""
         self.e.b.store(value, address)
 
     def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
-        """Record an error with two numbers and end the launch if `bad` holds."""
+        """Emit a trap for the case that `bad` holds: record an error with two numbers and end the launch."""
         trap_with(self.e, bad, site, lambda: (first, second))
 
     def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
@@ -113,7 +113,7 @@ class Branching:
 def trap_with(
     e: Emitter, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]
 ) -> None:
-    """Record an error and end the launch if `bad` holds.
+    """Emit a trap for the case that `bad` holds: record an error with the two `numbers` and end the launch.
 
     Args:
         e: Emitter of the function.

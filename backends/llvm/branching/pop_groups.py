@@ -128,7 +128,7 @@ class PopGroups:
         return found
 
     def _are_small(self, tops: dict[str, list[ir.LLVMValue]]) -> ir.LLVMValue | None:
-        """Return the condition that all loaded tops are within their assumed limits, or None if no limit is assumed."""
+        """Return the condition that loaded stack values are in the limits of short code, or None without limits."""
         e, b = self.e, self.e.b
         small: ir.LLVMValue | None = None
         for stack, most in self.assumed.items():

@@ -131,7 +131,7 @@ def _aligned(t: ir.Type) -> int:
 
 
 def check_room_once(e: LaneEmitter, loop: n.For, trips: ir.LLVMValue) -> frozenset[str]:
-    """Emit capacity checks before a loop for stacks of uniform depth; return the stacks that then need no more."""
+    """Emit capacity checks before a loop for stacks of uniform depth; return these stacks: pushes need no check."""
     found = {name: _stack(e, name) for name in pushes_of_a_trip(loop)}
     even = {name: s for name, s in found.items() if not s.ragged}
     for name, s in even.items():

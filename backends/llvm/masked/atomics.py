@@ -42,7 +42,7 @@ def _atomic(e: LaneEmitter, stmt: n.Atomic) -> None:
 
 
 def _is_own(e: LaneEmitter, stmt: n.Atomic) -> bool:
-    """Return True if no two lanes update one element in this statement; each statement ends before the next begins."""
+    """Return True if no two lanes of a block update the same element in this statement."""
     return is_own(tuple(e.forms.form(v) for v in stmt.indices), e.body, e.forms)
 
 

@@ -57,7 +57,7 @@ def selecting_function(m: ModuleState, index: int, s: ScanPlan, lanes: int) -> i
 
 
 class _ChunkLoop:
-    """Emit the loop over chunks of iterations: scan a chunk, then run its list or its neighboring iterations."""
+    """Emit the loop over chunks of iterations: scan a chunk, then run its passing iterations or the whole chunk."""
 
     def __init__(self, m: ModuleState, function: ir.LLVMFunction, s: ScanPlan, lanes: int) -> None:
         self.m, self.function, self.s = m, function, s
@@ -76,7 +76,7 @@ class _ChunkLoop:
         self.outcomes: list[tuple[ir.LLVMValue, ir.BasicBlock]] = []
 
     def emit(self, scan: ir.LLVMFunction, listed: ir.LLVMFunction, neighbors: ir.LLVMFunction | None) -> None:
-        """Emit the whole function that scans each chunk and runs its passing iterations.
+        """Emit the whole function: scan each chunk, then run its list by `listed` or all of it by `neighbors`.
 
         Args:
             scan: Function that lists the iterations of a chunk.
@@ -116,7 +116,7 @@ class _ChunkLoop:
         self._close()
 
     def _found(self, at: int) -> ir.LLVMValue:
-        """Emit a load of number `at` of the scan's results, such as the count of iterations that pass."""
+        """Emit a load of the scan's result with index `at`, such as the number of iterations that pass."""
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
     def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
@@ -218,7 +218,7 @@ class _Scan:
         e.flow.go(after)
 
     def _add(self, at: int, amount: ir.LLVMValue) -> ir.LLVMValue:
-        """Emit an addition to total number `at` of a scan, such as its passing iterations; return the old total."""
+        """Emit an addition to the scan's total with index `at`, such as the passing iterations; return the old one."""
         b = self.e.b
         old = b.load(self.totals[at], I64)
         b.store(b.add(old, amount), self.totals[at])
@@ -249,7 +249,7 @@ class _Scan:
         return trips
 
     def _append(self, start: ir.LLVMValue, keys: ir.LLVMValue | None) -> None:
-        """Emit stores that append the active lanes, which come first in the vector, to the list."""
+        """Emit stores that append the iterations of the active lanes, which are the lowest lanes, to the list."""
         e, b = self.e, self.e.b
         count = self._add(0, self._number())
         # Whole vectors are stored: the list has room for the lanes behind, which the next block overwrites.

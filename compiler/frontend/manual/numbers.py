@@ -6,7 +6,7 @@ from .entry import Entry
 
 
 def _count(name: str, first: str, outside: str) -> Entry:
-    """Return the manual's entry on a function that counts bits."""
+    """Return the manual's entry on a function that counts bits of an integer, such as `popcnt`."""
     doc = """
 
     The result is an i32 and has no derivative. Vectors and matrices are taken entry by entry. {edges}
@@ -36,7 +36,7 @@ def _test(name: str, first: str) -> Entry:
 
 
 def _filled(name: str, value: str) -> Entry:
-    """Return the manual's entry on `zero` or `one`."""
+    """Return the manual's entry on the function `zero` or `one`, which fills a value of x's type with a number."""
     first = f"Return the number {value}, or a vector, matrix or struct filled with {value}, in the type of x."
     doc = """
 

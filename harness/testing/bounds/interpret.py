@@ -152,7 +152,7 @@ def _box(machine: BoundedMachine, position: int, task: Task) -> tuple[tuple[int,
 
 
 def _close_books(machine: BoundedMachine) -> None:
-    """Widen error bounds after a task by the effects of iteration order; poison the run if these are unbounded."""
+    """Widen error bounds after a task by effects of the iteration order; poison the run if an effect is unbounded."""
     for name, books in machine.ledgers.items():
         memory: FlatArray = machine.memory[name]
         element = books.conflict()

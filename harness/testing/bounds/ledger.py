@@ -88,7 +88,7 @@ class _Uses:
 
 
 def plan_task(kernel: Kernel, task: Task, used: set[int]) -> NotePlan:
-    """Return which accesses to each array a task must record; nothing for a serial task, which has only one order.
+    """Return which accesses to each array a task must record: none for a serial task, whose order is fixed.
 
     Args:
         kernel: the kernel.
@@ -215,5 +215,5 @@ class Ledger:
 
 
 def last_of(index: LaneVector, e: LaneVector) -> LaneVector:
-    """Return the errors that stored elements get: if all lanes store to one element, only that of the last lane."""
+    """Return the errors that stored elements get; if all lanes store to one element, only the last lane's error."""
     return e[-1] if index.ndim == 0 and e.ndim else e

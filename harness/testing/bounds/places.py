@@ -144,7 +144,7 @@ def _raise(m: BoundedMachine, array: str, index: LaneVector, e: LaneVector) -> N
 
 
 def format_of(m: BoundedMachine, array: str) -> Scalar:
-    """Return the scalar type of the elements of the array, at the present point of a run."""
+    """Return the scalar type in which this run stores the elements of an array."""
     return from_dtype(m.memory[array].flat.dtype)
 
 

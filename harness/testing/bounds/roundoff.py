@@ -260,7 +260,7 @@ def _repaired(
 def real_error(
     source: Scalar, target: Scalar, precise: bool, x: LaneVector, e: LaneVector, result: LaneVector
 ) -> LaneVector:
-    """Return the error bound of a cast to a real type: exact if it widens, else rounded once."""
+    """Return the error bound of a cast to a real type, which adds a rounding error unless the cast widens."""
     if source.is_bool or source.is_real and target.bits >= source.bits or target.bits == 64:
         return e
     fmt, wide, r = FORMATS[target.name], x.astype(F64), result.astype(F64)

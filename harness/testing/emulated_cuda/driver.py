@@ -124,7 +124,7 @@ class EmulatedDriver(PendingWork):
 
     @property
     def early(self) -> int:
-        """Return the most threads of a block that had already ended when its other threads met at a barrier."""
+        """Return the largest number of threads of a block that had ended when the others met at a barrier."""
         return max((module.early for module in self._modules.values()), default=0)
 
     def leaks(self) -> list[Leak]:
@@ -257,7 +257,7 @@ class EmulatedDriver(PendingWork):
                 self.wait(stream)
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Queue a copy within the device."""
+        """Queue a copy of bytes from device memory to device memory."""
         if size:
             self._within(to, size, "cuMemcpyDtoDAsync")
             self._within(source, size, "cuMemcpyDtoDAsync")

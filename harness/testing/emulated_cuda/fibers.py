@@ -101,7 +101,7 @@ class Fibers:
         self._mail = (ctypes.c_uint32 * (MOST * _MAIL // 4)).from_address(self.mails)
 
     def run(self, resume: Callable[[int, int], int], width: int, backward: bool) -> int:
-        """Run the threads of a block. Return the most threads that had ended when others met at a barrier.
+        """Run the threads of a block. Return the most threads that had ended when the others met at a barrier.
 
         Args:
             resume: runs a thread to its next mail and returns the kind; the arguments are the thread and the phase.
@@ -170,7 +170,7 @@ def thread_of(tag: int, width: int) -> int:
 
 @cache
 def fibers() -> Fibers:
-    """Return the Fibers of this process."""
+    """Return the `Fibers` of this process, which all emulated devices share."""
     return Fibers()
 
 

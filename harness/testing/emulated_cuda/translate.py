@@ -131,7 +131,7 @@ def _split(parameters: str) -> list[str]:
 
 
 def translate(text: str, places: CheckPlaces, room: Fibers | None = None) -> str:
-    """Return the LLVM code translated for the CPU.
+    """Return LLVM code for NVIDIA GPUs translated to LLVM code for the CPU.
 
     For each entry it has a function `run.NAME(buffer, threads, first, step)`. With fibers it has a function
     `run.NAME()` that a thread runs, and the functions of fiber_text.
@@ -163,7 +163,7 @@ def translate(text: str, places: CheckPlaces, room: Fibers | None = None) -> str
 
 
 def _without_unused(text: str) -> str:
-    """Return the LLVM code without declarations of NVIDIA intrinsics that it no longer calls."""
+    """Return the LLVM code without declarations of NVIDIA intrinsics that the code no longer calls."""
     used = set(re.findall(r"call [^\n]*@\"?(llvm\.nvvm\.[\w.]+)", text))
 
     def keep(found: re.Match[str]) -> str:
@@ -238,7 +238,7 @@ def _passed(entry: EmulatedEntry) -> tuple[str, str]:
 
 
 def _runner(entry: EmulatedEntry, places: CheckPlaces) -> str:
-    """Return an LLVM function that runs every `step`-th thread of a launch, from thread `first` on."""
+    """Return an LLVM function that runs the threads first, first + step, first + 2·step, ... of a launch."""
     lines, arguments = _passed(entry)
     return f"""define void @"run.{entry.name}"(ptr %buffer, i64 %threads, i64 %first, i64 %step) {{
   store i64 1, ptr @"sg.emulated.low"

@@ -1,4 +1,4 @@
-"""This module contains code that both oracles share: checks of kernels, names of active arrays, random draws.
+"""This module contains code that the JAX and dual-number oracles share: kernel checks, active arrays, draws.
 
 No scalar operation and no derivative is defined in this module, so the oracles share no mistake about either.
 """
@@ -80,7 +80,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
-    """Return the output words of Philox4x32-10.
+    """Return the four output words of the random generator Philox4x32-10 for each counter and a key.
 
     Source: Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011.
 

@@ -85,7 +85,7 @@ def _mod(t: Scalar, x: Any, y: Any) -> Any:
 
 
 def _mod_slope(x: Any, y: Any, r: Any) -> Any:
-    """Return -floor(x/y), from the exact quotient if it exists."""
+    """Return the slope of r = x mod y with respect to y: -floor(x/y), computed from r where r and y are finite."""
     return np.rint((r - x) / y) if np.isfinite(r) and np.isfinite(y) else -np.floor(x / y)
 
 

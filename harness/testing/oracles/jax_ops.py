@@ -213,7 +213,7 @@ JAX.update(
 
 
 def storage(dtype: Scalar, widen: bool) -> np.dtype:
-    """Return the dtype that holds values of a type: float64 for every real if `widen`, else its own."""
+    """Return the NumPy dtype that holds values of a type: float64 for every real if `widen`, else the type's own."""
     return np.dtype(np.float64) if widen and dtype.is_real else dtype.dtype
 
 

@@ -41,7 +41,7 @@ class LockstepLaunch:
 
 @dataclass
 class LaneExits:
-    """Represent which lanes have left a loop, a scope or the task, and which have left its current trip."""
+    """Represent which lanes have left a loop, scope or task, and which have left only the present trip of a loop."""
 
     broken: np.ndarray
     continued: np.ndarray

@@ -303,7 +303,7 @@ def _copy_bandwidth(size: int) -> float:
 
 @contextmanager
 def _context(cuda: Any) -> Iterator[None]:
-    """Use the current CUDA context, or that of the first device if the library does not use CUDA."""
+    """Make a CUDA context current during the `with`: the one in use or else that of the first device."""
     current, device = ctypes.c_void_p(), ctypes.c_int()
     if not cuda.cuCtxGetCurrent(ctypes.byref(current)) and current.value:
         yield

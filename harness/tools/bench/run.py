@@ -150,7 +150,7 @@ def machine(arch: str = "cpu") -> str:
 
 
 def _card() -> str:
-    """Return the first GPU and its driver, as nvidia-smi names them."""
+    """Return the name of the first GPU and its driver version from nvidia-smi, or "unknown GPU"."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader", "--id=0"]
     try:
         return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()

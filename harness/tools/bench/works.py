@@ -57,7 +57,7 @@ def fresh(function: WorkFunction) -> WorkFunction:
 
 
 def real_field(ti: Any, shape: Any, values: np.ndarray | None = None) -> Any:
-    """Return a field of f32 with a gradient."""
+    """Return a field of f32 with a gradient, filled with `values` if they are given."""
     made = ti.field(ti.f32, shape=shape, needs_grad=True)
     if values is not None:
         made.from_numpy(values.astype(np.float32))

@@ -135,7 +135,7 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _coverage(name: str, counts: dict[str, int]) -> tuple[str, int, list[tuple[str, int]]]:
-    """Return the name of a group of items, how many of them occurred, and all of them by rising count."""
+    """Return the name of a group of items, the number of items that occurred, and all items by rising count."""
     return name, sum(bool(count) for count in counts.values()), sorted(counts.items(), key=lambda row: row[1])
 
 

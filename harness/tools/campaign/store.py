@@ -88,7 +88,7 @@ def _name(unit: int) -> str:
 
 
 def _spec(folder: Path) -> CampaignSpec | None:
-    """Return the spec in the folder, or None if the folder holds no campaign; raise ValueError if it cannot be read."""
+    """Return the spec in the folder; None if there is no campaign. Raise ValueError if the spec cannot be read."""
     try:
         with Folder(folder, follow=True) as held:
             return from_json(held.read(SPEC, LONGEST).decode())

@@ -117,7 +117,7 @@ class Families:
     known: dict[FamilySignature, Family] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> Family | None:
-        """Add a reduced finding to its family. Return the family if this finding is now its smallest, else None."""
+        """Add a reduced finding to its family; return the family if the finding is its new smallest one, else None."""
         signature = signature_of(finding)
         if signature is None:
             return None

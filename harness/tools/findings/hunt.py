@@ -84,7 +84,7 @@ class PeerCounts:
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     def foretell(self, found: frozenset[str]) -> bool:
-        """Return True if at least half of the judged gradients of kernels with all these traits were wrong.
+        """Return True if at least half of the judged gradients of kernels with all traits in `found` were wrong.
 
         Traits that most kernels have say little about the reason of a failure.
         """
@@ -347,7 +347,7 @@ class _CertainFilter:
 
 
 def small_finding(finding: Finding, execute: Execute, seconds: float) -> Finding | None:
-    """Return a finding in one peer reduced, or None if it does not fail again.
+    """Return the reduced form of a finding in one peer, or None if the program does not fail again.
 
     As far as the failure stays the same, the program is in double precision and has fields in place of arguments.
     """

@@ -213,7 +213,7 @@ class KernelsForPeers(Kernels):
         return Number(self.draw.integer(0, extent - 1))
 
     def _falling(self) -> tuple[m.Range, int, int]:
-        """Return a range whose end is a number minus an outer index, an input or an argument, with its limits."""
+        """Return a range that ends at a trip count minus a small integer, and its least and greatest index."""
         less, known = self._count()
         if self.draw.boolean(0.6):
             most = max(self.draw.choice((known.high, MOST)), 1)

@@ -112,7 +112,7 @@ class Bisector:
         return self._first(kernel, made.slots, wrong)
 
     def _launched(self, direction: str) -> tuple[Kernel, Arrays]:
-        """Return the kernel that both executors run, and its memory at the start."""
+        """Return the kernel that both executors run, and the initial contents of its arrays."""
         if direction == "forward":
             return self.made.optimized.kernel, self.initial
         final = launch_bounded(self.made.plain.kernel, self.initial, self.scalars, self.draws).arrays

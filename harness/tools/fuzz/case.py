@@ -105,7 +105,7 @@ class _Case:
             self.judged += peer_comparison.compare(*asked)
 
     def _kernel(self) -> Kernel:
-        """Set the initial arrays and scalars of the case, and return the kernel that it tests."""
+        """Set the initial arrays and scalars of the case, and return the kernel that the case tests."""
         self.initial, self.scalars = self.program.arrays(), self.program.scalars()
         return kernel_of(self.program, self.plan)
 
@@ -157,7 +157,7 @@ class _Case:
         return isinstance(end, OkOutcome) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
 
     def _refusal(self, made: Lowerings) -> Exception | None:
-        """Return the error by which the compiler or the marks refuse a gradient of these launches, or None."""
+        """Return the error by which the compiler or a marking kernel refuses the gradient; None if neither refuses."""
         if id(made) not in self.refusals:
             self.refusals[id(made)] = made, made.refusal or self._overlap(made.lean, self.panel.reference)
         return self.refusals[id(made)][1]
@@ -293,7 +293,7 @@ class _Case:
             self.add("reverse", executor, "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Check that the grad kernel has no real types that are narrower or other than those of the kernel."""
+        """Record the verdict `disagree` if the grad kernel has a real type that does not fit those of the kernel."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
@@ -375,7 +375,7 @@ class _Case:
         return self.gradient.arrays
 
     def _bounded_gradient(self, lowered: Lowering, seeds: Arrays, precise: bool) -> BoundedResult:
-        """Return the adjoints of the arrays before the first of all launches, with their error bounds."""
+        """Return the gradient with respect to the arrays before the first launch, and its error bounds."""
         adjoints: Arrays = seeds
         errors: Arrays | None = None
         for launch in reversed(range(self.plan.launches)):

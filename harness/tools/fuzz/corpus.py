@@ -106,7 +106,7 @@ def _read(folder: Path, held: Folder) -> CorpusEntry:
 
 
 def _parsed(folder: Path, held: Folder, name: str, parse: Callable[[str], T]) -> T:
-    """Return the parsed contents of a file of an entry, or raise ValueError."""
+    """Return the parsed contents of a file of an entry. Raise ValueError if the file cannot be read or parsed."""
     try:
         return parse(held.read(name, LONGEST).decode())
     except (OSError, MalformedDataError, UnicodeDecodeError) as error:

@@ -75,7 +75,7 @@ def compare(
 
 
 def _asked(name: str, pulled: _LeanGradient, ask: Callable[[_LeanGradient], JudgedComparison]) -> JudgedComparison:
-    """Return the verdict of the judge `ask`; if it is "disagree", compile the kernel anew in f64 and judge again.
+    """Return the verdict of a judge on a gradient; if it is "disagree", compile in f64 and judge once more.
 
     The compiler folds constants in the kernel's own precision, and a kernel that is widened afterwards contains their
     roundings, which the judges do not have. Where a judge disagrees, the kernel is therefore widened first and compiled
@@ -271,7 +271,7 @@ class _LeanGradient:
         return False
 
     def _jumps(self, name: str, beside: Arrays, other: Arrays) -> bool:
-        """Return True if an adjoint changes near the point by more than KINK times its difference from JAX.
+        """Return True if an adjoint changes near the inputs by more than KINK times its distance from JAX's adjoint.
 
         Args:
             name: Name of the adjoint array.

@@ -101,7 +101,7 @@ def _bodies(stmt: m.Stmt) -> Iterator[m.StmtBlock]:
 
 
 def _without_exits(body: m.StmtBlock) -> m.StmtBlock:
-    """Return the statements of a loop body without those that are valid only in a loop."""
+    """Return a loop body without every statement that is, or contains, a `break` or `continue`."""
     return tuple(s for s in body if not any(isinstance(n, m.Break | m.Continue) for n in walk(s)))
 
 
@@ -155,12 +155,12 @@ def simplifications(program: Program) -> Iterator[Program]:
 
 
 def _is_target(path: EditPath) -> bool:
-    """Return True if an assignment writes the expression at a path; indices inside of it are only read."""
+    """Return True if a path leads to the target of an assignment, and not only to an index inside a target."""
     return "target" in path[-1:] or "targets" in path[-2:-1]
 
 
 def _replacements(path: EditPath, node: m.Expr) -> Iterator[m.Expr]:
-    """Yield the expressions that may replace an expression.
+    """Yield the simpler expressions to try in place of an expression: 1, 0, and its own operands.
 
     A loop keeps at least one trip, because an empty loop hides the effects of its body. A base is not replaced by a
     number, because a number has no parts.
@@ -237,7 +237,7 @@ def _resized(program: Program, old: int, new: int) -> Program:
 
 
 def _cut_down(field: m.Field, old: int, new: int) -> m.Field:
-    """Return a field with every axis of extent `old` cut; of an array with views only the ends of the views move."""
+    """Return a field whose axes of extent `old` have the extent `new`; if the field has views, only these are cut."""
     if field.views:
         return replace(field, views=tuple(replace(v, size=new if v.size == old else v.size) for v in field.views))
     return replace(field, shape=tuple(new if extent == old else extent for extent in field.shape))

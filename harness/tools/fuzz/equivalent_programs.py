@@ -150,7 +150,7 @@ _PURE = (
 
 
 def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) -> list[m.Stmt]:
-    """Return the last assignment before a loop whose value no trip can change, as a list of at most one.
+    """Return the last assignment before a loop that could be repeated in each trip, as a list of at most one.
 
     Args:
         before: The statements before the loop.

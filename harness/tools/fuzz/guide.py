@@ -63,7 +63,7 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
 
 
 def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
-    """Return how rare the properties of a program are so far, divided by the cost of its case.
+    """Return a score for how rare a program's properties were in earlier cases, divided by the cost of its case.
 
     A property counts for less each time it occurs.
     """
@@ -84,7 +84,7 @@ class SeedTracks:
         self._reached: defaultdict[int, Counter[str]] = defaultdict(Counter)
 
     def take(self) -> tuple[int, dict[str, int]] | None:
-        """Return a seed whose track has no running case, with the track's property counts; None if there is none."""
+        """Return a seed of a track without a running case, and the track's property counts; None if all are busy."""
         for seed in self._waiting:
             if seed % TRACKS not in self._busy:
                 self._waiting.remove(seed)

@@ -38,7 +38,7 @@ PointBox = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class TracedStatement:
-    """Represent a statement with a row in the added arrays: its number, its task, and the value that it defines."""
+    """Represent a statement whose value is stored or shifted: its number, its task, and the value that it defines."""
 
     number: int
     task: int
@@ -90,7 +90,7 @@ def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> lis
 
 
 def _probe(kernel: Kernel, task: Task, name: str) -> Task:
-    """Return a serial task that stores the bounds of a parallel task."""
+    """Return a serial task that stores the bounds of a parallel task to the array `name`."""
     b = Builder(next_id(kernel))
     for k, value in enumerate((*task.begin, *task.end)):
         b.store(name, (b.const(k, i32),), b.cast(value, i64))

@@ -31,23 +31,23 @@ LAST_BEFORE_REVERSE = "number_loops"
 
 
 def kernel_of(program: Program, plan: FuzzPlan) -> Kernel:
-    """Return the kernel that a plan tests: the frontend's, or the model's own rendering."""
+    """Return the program's kernel as the plan wants it: traced by the frontend, or rendered as IR by the model."""
     return load(program)[0] if plan.traced else render_ir(program, plan.in_memory)
 
 
 def before_arrays(lowered: Lowering, before: Arrays) -> Arrays:
-    """Return copies of the arrays before the launch that a grad kernel reads, by the names of the copies."""
+    """Return the arrays from before the launch that a grad kernel reads as copies, by the names of these copies."""
     return {copy: before[array] for copy, array in lowered.before.items()}
 
 
 def has_combining_atomics(kernel: Kernel) -> bool:
-    """Return True if the kernel has an atomic extreme, product or bit operation, which idle lanes could spoil."""
+    """Return True if an atomic min, max, product or bit operation occurs, which idle lanes could spoil."""
     return any(isinstance(stmt, Atomic) and stmt.op in COMBINED for stmt in walk_kernel(kernel))
 
 
 @dataclass
 class Lowerings:
-    """Hold the lowerings of one source kernel; access to an attribute compiles it and raises compile errors.
+    """Hold all lowerings of one source kernel; each is compiled, or raises its error, when it is first read.
 
     Attributes:
         check: True to verify the IR after every pass.
@@ -59,7 +59,7 @@ class Lowerings:
 
     @property
     def gradients(self) -> tuple[str, ...]:
-        """Return the names of the arrays with an adjoint."""
+        """Return the names of the kernel's arrays that have an adjoint."""
         return with_gradient(self.kernel)
 
     @cached_property
@@ -95,7 +95,7 @@ class Lowerings:
 
     @cached_property
     def refusal(self) -> Exception | None:
-        """Return the error of making the gradient of policy lean, or None; `marks` has refusals of launches."""
+        """Return the error that making the lean gradient raises, or None; refusals at a launch are not covered."""
         try:
             assert self.lean
         except Exception as error:
@@ -121,7 +121,7 @@ class Lowerings:
 
     @cached_property
     def is_wide(self) -> bool:
-        """Return True if all reals are in double precision already, so that the lowerings are judged unchanged."""
+        """Return True if all reals of the kernel are f64 already, so that its lowerings need not be widened."""
         types = {v.type for stmt in walk_kernel(self.kernel) for v in results(stmt)}
         types |= {t.dtype for t in self.kernel.array_types().values()}
         return all(t == f64 for t in types if t.is_real)

@@ -65,7 +65,7 @@ def _after(program: Program, arrays: Arrays) -> Program:
 def _reverse(
     program: Program, made: Lowerings, initial: Arrays, after: Arrays, scalars: Scalars
 ) -> BoundedResult | None:
-    """Return the bounded adjoints by which a peer's gradient is judged; None if the gradient cannot be judged."""
+    """Return the adjoints, with error bounds, by which a peer's gradient is judged; None if it cannot be judged."""
     if not made.gradients or made.refusal is not None or made.lean.marking is not None:
         return None
     seeds = {name + GRAD: seed for name, seed in program.seeds().items()}
@@ -76,7 +76,7 @@ def _reverse(
 
 
 def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> BoundedResult | None:
-    """Return the gradient from the arrays after the launch only, as peers do; None if it needs earlier contents.
+    """Return the gradient at the arrays as a launch left them, as peers compute it; None if older contents count.
 
     The result is None if the gradient needs earlier contents, because the kernel overwrites what it read, or if it
     traps.

@@ -31,7 +31,7 @@ _NUMBERS = re.compile(r"it holds (\d+) values and a push made it (\d+)")
 
 
 def compare(plan: FuzzPlan, backends: Mapping[str, Backend]) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on the kernel of the plan, if there is one, for every backend of the case."""
+    """Yield the verdict of each backend on the plan's raw adstack kernel, or nothing if the plan has none."""
     if not plan.stacks:
         return
     case = sample_adstacks(plan.stacks)

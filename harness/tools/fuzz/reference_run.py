@@ -1,4 +1,4 @@
-"""Run the reference with error bounds, and judge other executions by its result.
+"""Run the reference with error bounds, and judge other executions by the result of the reference.
 
 Bounds are distances from the exact result, so the standard may be compared with other gradients (the classic policy, an
 oracle) as well as with another executor of its own kernel. An execution of another kernel has an error of its own: its

@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def case(self) -> str:
-        """Return the name of the finding's case: its seed and, if chosen, its candidate."""
+        """Return the name of the finding's case: the seed and, if there is one, the number of the candidate."""
         return f"seed {self.seed}" + ("" if self.candidate is None else f", candidate {self.candidate}")
 
     @property

@@ -27,7 +27,7 @@ class HasTapeBench(Protocol):
 
 
 def compare(plan: FuzzPlan, panel: HasTapeBench) -> Iterator[JudgedComparison]:
-    """Yield the verdict on the programs of the plan, if there are any, on the first backend that can run them."""
+    """Yield the verdict on the plan's tape programs, run on one backend, or nothing if the plan has none."""
     if not plan.tapes:
         return
     arch = next((name for name in plan.backends if name in ARCHES), "reference")

@@ -121,7 +121,7 @@ def described(what: str, error: BaseException) -> str:
 
 
 def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
-    """Run random compiler steps on a verified kernel. Return each undeclared error as text, or an empty text."""
+    """Return a text for each random compiler step on a verified kernel: its undeclared error, or an empty text."""
     forward = is_forward(kernel)
     found = [_step("printing", lambda: _same(kernel))]
     if rng.randrange(_LOWERED):
@@ -141,7 +141,7 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
 
 
 class _ResultRecorder:
-    """Represent a call of `make` whose result stays readable in the attribute `found`, None if the call failed."""
+    """Represent a callable that calls `make` and stores the result in `found`, which stays None if the call fails."""
 
     def __init__(self, make: Callable[[], Lowering]) -> None:
         self.make = make
@@ -152,7 +152,7 @@ class _ResultRecorder:
 
 
 def _step(what: str, run_step: Callable[[], Any]) -> str:
-    """Run a compiler step. Return an error that stackgrad does not declare as text, or an empty text."""
+    """Return the undeclared error that a compiler step raises, as text; empty if it succeeds or is refused."""
     try:
         run_step()
     except (InternalError, VerifyError) as error:

@@ -57,7 +57,7 @@ STRINGS = (
 
 
 def tokens_of(text: str) -> Tokens:
-    """Return the tokens of a text, which join to the text."""
+    """Return the tokens of a text in order; joined together, they are the text again."""
     return _TOKEN.findall(text)
 
 
@@ -89,7 +89,7 @@ def _place(rng: random.Random, tokens: Tokens) -> int:
 
 
 def _run(rng: random.Random, tokens: Sequence[str]) -> slice:
-    """Return a random range of positions, mostly of a few tokens."""
+    """Return a random slice of a token list, mostly of a few tokens."""
     at = rng.randrange(len(tokens))
     return slice(at, at + 1 + min(int(rng.expovariate(0.25)), 40))
 
@@ -129,7 +129,7 @@ _OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": _VALUE
 
 
 def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with one replaced by another of its kind, from either text or a list of odd tokens."""
+    """Return the tokens with one replaced by a token of the same kind, from either text or a list of odd tokens."""
     made, at = list(tokens), _place(rng, tokens)
     # A mark can rarely be replaced by one that fits, so tokens of other kinds are preferred.
     for _ in range(3):

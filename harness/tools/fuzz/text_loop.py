@@ -54,7 +54,7 @@ class TextStatistics:
 
 
 def _serve(connection: Connection, judged: Judge) -> None:
-    """Judge the seeds of each range that the connection receives. Send each seed before and its verdict after."""
+    """Judge each seed of the ranges that a connection receives; send the seed before and its verdict after judging."""
     os.environ["STACKGRAD_CACHE"] = "0"
     # A finding contains a text that LLVM refuses, so no crash report is needed.
     os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)
@@ -97,7 +97,7 @@ class _WatchedProcess:
         self.process.join()
 
     def look(self) -> Iterator[tuple[int, bool, str]]:
-        """Yield (seed, passed, problem) for each case of the process that has ended since the last call."""
+        """Yield (seed, passed, problem) for each case that the watched process has ended since the last call."""
         try:
             while self.connection.poll():
                 yield from self._take(self.connection.recv())

@@ -32,7 +32,7 @@ def _at_once() -> Iterator[None]:
 
 @dataclass(eq=False)
 class _WidenedExecutable:
-    """Represent a kernel that `WidenedCpu` compiled; it is launched with the thresholds set as for its compilation.
+    """Represent a kernel that `WidenedCpu` compiled; launches use the thresholds with which it was compiled.
 
     The code of a task is made when a launch asks for it, so a launch must decide as `compile` did: several threads for
     a task whose updates are compiled for one thread would lose updates.
@@ -62,7 +62,7 @@ class WidenedCpu:
     name: str = MASKED
 
     def probe(self) -> Probe:
-        """Return the report of the wrapped backend on its availability."""
+        """Return the wrapped backend's report that says if this backend is available."""
         return self.backend.probe()
 
     def compile(self, kernel: Kernel, options: Options) -> Executable:
@@ -87,7 +87,7 @@ class WidenedCpu:
 
 
 def executors(backends: Mapping[str, Backend], plan: FuzzPlan) -> dict[str, Backend]:
-    """Return the backends that a plan runs kernels on, by name."""
+    """Return the backends of a plan by name; masked code of the CPU is run by a `WidenedCpu` around the backend."""
     found: dict[str, Backend] = {}
     for name, backend in backends.items():
         if name not in plan.backends or not (plan.masked if name == MASKED else plan.branching or name != "cpu"):

@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def stage(self) -> str:
-        """Return the first recorded step of compilation at which the code of the two checkouts differs."""
+        """Return the name of the first compiler step after which the code of the two checkouts differs."""
         row = self.base or self.head
         assert row is not None
         return row.stage
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def sides(self) -> str:
-        """Return a clause that says which checkout alone has the stage, or an empty text if both have it."""
+        """Return a clause that says that only the base or only the head has the stage; empty if both have it."""
         return "" if self.base and self.head else f", which only {'the base' if self.base else 'the head'} has"
 
 

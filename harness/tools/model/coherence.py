@@ -61,7 +61,7 @@ def check(program: m.Program) -> None:
 
 
 def _at(place: str, look: Callable[[], None]) -> None:
-    """Run a check; if it fails, add to the error the part of the program that was checked."""
+    """Run the check `look`; if it fails, add `place`, the part of the program that it checked, to the error."""
     try:
         look()
     except MalformedDataError as error:
@@ -95,7 +95,7 @@ def _once(names: Iterable[str], what: str) -> None:
 
 
 def _types(program: m.Program) -> None:
-    """Check that struct types use only types declared earlier, and that a field of structs has all its members.
+    """Raise MalformedDataError if a struct type uses a later type, or if a field of structs lacks a member.
 
     A struct type may contain only types that stand before it. Every name of a type must be declared, and a field of
     structs must have one field for each member of its type.

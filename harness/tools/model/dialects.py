@@ -33,7 +33,7 @@ class Dialect:
     calls_types: bool = True
 
     def need(self, name: str) -> None:
-        """Raise NotInDialect if the dialect lacks a function or a kind of loop."""
+        """Raise NotInDialect if the package's language lacks the function or kind of loop of this name."""
         if name in self.missing:
             raise NotInDialect(f"{self.package} has no `{name}`")
 

@@ -62,7 +62,7 @@ BUILTINS = {name: getattr(builtins, name) for name in (*_CALLED, "AssertionError
 
 
 def checked_tree(text: str, file: str, alias: str, given: Iterable[str]) -> ast.Module:
-    """Parse Python text and return its syntax tree. Raise MalformedDataError if it contains more than kernel code.
+    """Return the syntax tree of a Python text. Raise MalformedDataError if the text has more than kernel code.
 
     Args:
         text: The Python text of a program.

@@ -108,7 +108,7 @@ def _constant(value: int) -> CallFunction:
 
 
 def _stopped(t: Lowerer, args: tuple[ModelOperand, ...]) -> ModelOperand:
-    """Return the value of a real without its derivative, by a bit cast to its own type."""
+    """Return a real with the same value but without derivative, by a bit cast to its own type."""
     found = args[0]
     return t.builder.bit_cast(found, found.type) if isinstance(found, Value) and found.type.is_real else found
 

@@ -88,7 +88,7 @@ def _run_function(t: Lowerer, active: FunctionScope, function: m.Function) -> Mo
 
 
 def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> ModelOperand:
-    """Inline a function whose only `return` is its last statement, and return the result."""
+    """Inline a call of a function whose only `return` is its last statement, and return the value of the call."""
     # The loops of a function with a result are serial, even if the call is at the top of the kernel.
     t.nesting += 1
     t.run(function.body[:-1])
@@ -98,7 +98,7 @@ def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> ModelOp
 
 
 def _run_with_exits(t: Lowerer, active: FunctionScope, function: m.Function) -> ModelOperand:
-    """Inline a function with several returns, which all store to the same locals, and return the result."""
+    """Inline a call of a function with several returns, which all store to the same locals; return the result."""
     form, types = _measure(t, active, function)
     active.results = tuple(LocalSlot(t.builder.local(t.unique("result"), dtype), dtype) for dtype in types)
     # The scope around the body is one more frame, and `return` leaves this frame.

@@ -25,7 +25,7 @@ class ArrayElementSlot:
 
 @dataclass(frozen=True)
 class SelectedSlot:
-    """Represent an entry of a local vector as the target of an assignment; a launch chooses it by an index."""
+    """Represent an entry of a local vector, at an index that only a launch knows, as the target of an assignment."""
 
     places: tuple[LocalSlot | LocalArraySlot, ...]
     index: Value
@@ -244,7 +244,7 @@ def _write_chosen(t: Lowerer, place: SelectedSlot, value: Value) -> None:
 
 
 def _whole_array(place: SelectedSlot) -> LocalArraySlot | None:
-    """Return the place of entry 0 if the selectable places are all entries of one local array, else None."""
+    """Return the place of entry 0 if `place` selects among all entries of one local array in order, else None."""
     first = place.places[0]
     if not isinstance(first, LocalArraySlot):
         return None

@@ -168,7 +168,7 @@ Axis = tuple[Value, Value]
 
 
 def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
-    """Return the begin and the end of each axis of a domain, in the type of its index."""
+    """Return the begin and the end of each axis of a loop domain, both in the type of the axis's index."""
     if isinstance(domain, m.Grouped):
         return _axes(t, domain.domain)
     if isinstance(domain, m.Over):
@@ -304,7 +304,7 @@ def _unrolled(t: Lowerer, s: m.For, domain: m.Unrolled) -> None:
 
 
 def _exits(body: m.StmtBlock) -> bool:
-    """Return True if `break` or `continue` of the loop directly around a block occurs in it."""
+    """Return True if a block contains a `break` or `continue` that belongs to the loop directly around the block."""
     for stmt in body:
         if isinstance(stmt, (m.Break, m.Continue)):
             return True

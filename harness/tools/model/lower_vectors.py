@@ -125,7 +125,7 @@ def _norm(t: Lowerer, a: TensorOperand, eps: ModelOperand = 0) -> ModelOperand:
 
 
 def _root(t: Lowerer, square: ModelOperand) -> Value:
-    """Return the square root of a square, whose value and derivative are 0 at 0."""
+    """Return √square; the value and its derivative are 0 where `square` is 0."""
     b, dtype = t.builder, t.type_of(square)
     x = t.value(square, dtype if dtype.is_real else t.program.default_fp)
     # The root is computed behind a branch because its derivative at 0 is infinite.

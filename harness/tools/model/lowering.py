@@ -195,7 +195,7 @@ class Lowerer:
             self.nesting -= 1
 
     def leave(self, frame: int) -> None:
-        """Emit a jump that leaves all frames up to the given one."""
+        """Emit a jump out of all open frames up to and including the given one."""
         self.builder.emit(n.Break(self.frames - frame + 1))
 
     def flush(self) -> None:

@@ -233,7 +233,7 @@ class StructType:
     decorated: bool = False
 
     def member(self, name: str) -> Param:
-        """Return the member of a name, or raise KeyError."""
+        """Return the member with this name. Raise KeyError if the struct type has none."""
         return {p.name: p for p in self.members}[name]
 
 
@@ -355,11 +355,11 @@ class Program:
     structs: tuple[StructType, ...] = ()
 
     def struct(self, name: str) -> StructType:
-        """Return the struct type of a name, or raise KeyError."""
+        """Return the struct type with this name. Raise KeyError if the program has none."""
         return {s.name: s for s in self.structs}[name]
 
     def field(self, name: str) -> Field:
-        """Return the field of a name, or raise KeyError."""
+        """Return the field with this name. Raise KeyError if the program has none."""
         for found in self.fields:
             if found.name == name:
                 return found

@@ -73,7 +73,7 @@ def _simple(node: m.Binary) -> m.Expr:
 
 
 def _added(node: m.Binary) -> tuple[int, ...]:
-    """Return the integers that a sum adds to its left operand, or () if its right operand is not constant."""
+    """Return the integers that an index expression `e + k` or `e - k` adds to e; () if they are not constant."""
     items = node.right.items if isinstance(node.right, m.Vector) else (node.right,)
     if not all(isinstance(k, m.Number) and type(k.value) is int for k in items):
         return ()
@@ -82,7 +82,7 @@ def _added(node: m.Binary) -> tuple[int, ...]:
 
 
 def _loop(loop: m.For, by: Offset) -> m.For:
-    """Return a loop over a field with a shifted origin, whose body uses the unshifted indices."""
+    """Return a loop over a field whose first indices moved by `by`, with a body that still uses the old indices."""
     # A single name for several axes is an index vector, so the shift is a vector too.
     one = len(loop.indices) < len(by) or isinstance(loop.domain, m.Grouped)
     shifts = (m.Vector(tuple(map(m.Number, by))),) if one and len(by) > 1 else tuple(map(m.Number, by))

@@ -1,4 +1,4 @@
-"""Remove unused parts of programs, and replace views of an array by arrays."""
+"""Remove unused parts of programs, and replace views of an array by separate arrays."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _own(base: m.Field, view: m.View) -> m.Field:
 
 
 def _cut(base: m.Field, pairs: tuple[tuple[str, m.Content], ...]) -> Any:
-    """Return contents by name, in which the contents of a viewed array are split among its views."""
+    """Return (name, contents) pairs, in which the contents of the array `base` are split among its views."""
     width = 1
     for extent in base.element:
         width *= extent

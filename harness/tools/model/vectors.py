@@ -28,7 +28,7 @@ class Matrix(Expr):
 
 @enter
 class Comprehension(Expr):
-    """Represent a comprehension that makes a vector or a sum of its items.
+    """Represent a comprehension over `range(count)`, which makes a vector or the sum of its items.
 
     Attributes:
         form: 'Vector' writes `Vector([item for name in range(count)])`, 'sum' writes `sum(item for name in

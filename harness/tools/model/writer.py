@@ -70,7 +70,7 @@ class Writer:
         return ", ".join(map(self.expr, nodes))
 
     def function(self, name: str, *args: str) -> str:
-        """Return the text of a call of a function of the language."""
+        """Return the text of a call of the kernel language's function `name`, with these argument texts."""
         return f"{self.dialect.function(name)}({', '.join(args)})"
 
     def dtype(self, dtype: Any) -> str:

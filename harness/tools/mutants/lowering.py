@@ -37,7 +37,7 @@ def _drop_store_before_loop() -> Plant:
 
 
 def _mark_nodes() -> Plant:
-    """Return a mutant of dead-code removal that, among equal stores of reals, keeps only the last one's branches."""
+    """Return a mutant of dead-code removal that, of equal stores of a real, keeps branches only around the last."""
     right = NeededMarker.spread
 
     def wrong(self: NeededMarker, live_values: Iterable[Value]) -> None:

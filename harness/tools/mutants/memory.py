@@ -31,7 +31,7 @@ from .planting import Mutant, Plant, patched, patched_handler
 
 
 def _earlier_tasks_left_out() -> Plant:
-    """Return a mutant in which a grad task does not repeat earlier tasks on the copy of an array it reads."""
+    """Return a mutant whose grad tasks do not repeat the stores of earlier tasks to the array copies they read."""
     right = task_order.writes_any
 
     def wrong(task: Task, arrays: Collection[str]) -> bool:
@@ -84,7 +84,7 @@ def _recomputed_at_risk() -> Plant:
 
 @contextmanager
 def _constant_old_values() -> Iterator[None]:
-    """Return a mutant without derivatives through the old values that updates of promoted elements read."""
+    """Return a mutant without derivatives through old values of atomics that a pass turned into plain accesses."""
     promoted, updated = _ElementPromoter._atomic, _UpdateReplacer._update
 
     def first(self: _ElementPromoter, stmt: n.Atomic) -> Block:
@@ -102,7 +102,7 @@ def _constant_old_values() -> Iterator[None]:
 
 
 def _detached(block: Block, stmt: n.Atomic, first_id: int) -> tuple[int, Block]:
-    """Return an update in which other statements use a copy of the old value that carries no derivative."""
+    """Return the next value number, and an update whose old value other statements read without a derivative."""
     head, *rest = block
     old = Value(first_id, stmt.result.type)
     copy = n.BitCast(stmt.result, old, loc=stmt.loc)
@@ -123,7 +123,7 @@ def _zero_after_extreme() -> Plant:
 
 
 def _counted_on_old_content() -> Plant:
-    """Return a mutant whose counting kernel omits all stores to arrays, even those that its loops read."""
+    """Return a mutant whose counting kernel makes no stores to arrays, not even those that its own loops read."""
 
     def wrong(kernel: Kernel) -> Kernel:
         kept = frozenset({*counting_kernel.OUTPUTS} | {t.name for t in kernel.temps})
@@ -143,7 +143,7 @@ def _temporaries_constant() -> Plant:
 
 
 def _draws_of_grad_tasks() -> Plant:
-    """Return a mutant whose random draws in a grad kernel have the task number of the grad task."""
+    """Return a mutant whose grad kernel draws wrong random numbers, as draws use the grad task's number."""
 
     def forgotten(block: Block) -> Block:
         return tuple(replace(s, task=None) if isinstance(s, n.Random) else map_blocks(s, forgotten) for s in block)

@@ -58,7 +58,7 @@ def _reread_conditions() -> Plant:
 
 
 def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
-    """Return a condition, computed again from the present values of the locals that its operands are read from."""
+    """Return a condition, recomputed from the present contents of the locals that its operands were read from."""
     test = r.structure.made.get(cond)
     if not isinstance(test, n.Op):
         return known

@@ -29,7 +29,7 @@ def _constant_store_keeps() -> Plant:
 
 
 def _emitted_alone(kind: type[Stmt], where: Callable[[TangentSweep, Any], bool] = lambda s, stmt: True) -> Plant:
-    """Return a mutant that emits a statement class without the statement for its tangent."""
+    """Return a mutant that emits statements of one class without the statements that compute their tangents."""
 
     def change(right: Handler) -> Handler:
         return lambda s, stmt: s.b.emit(stmt) if where(s, stmt) else right(s, stmt)

@@ -42,7 +42,7 @@ def kir_text(name: str, model: OpInfo) -> str:
 
 
 def _types(model: OpInfo) -> list[Scalar]:
-    """Return the types for which the test kernel is instantiated: all reals, else integers, else all types."""
+    """Return the types on which the test runs the operation: its real types, else its integers, else all."""
     taken = [t for t in SCALARS.values() if model.types((t,) * model.arity) is not None]
     return [t for t in taken if t.is_real] or [t for t in taken if t.is_int] or taken
 

@@ -24,7 +24,7 @@ from .pairs import ChainPair
 
 
 def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on a kernel against the two kernels that it is split into.
+    """Yield the verdicts that compare a kernel with its two parts, launched one after the other.
 
     Args:
         chain: A chain of the kernel.

@@ -83,7 +83,7 @@ def reverse_order(kernel: Kernel) -> Kernel | None:
 
 
 def _mirrored(kernel: Kernel, task: Task, number: int) -> tuple[Task, int]:
-    """Return a task in reversed order, and the next free value number."""
+    """Return a task that runs its iterations from the last index to the first, and the next free value number."""
     copies = BlockCopier(kernel)
     copies.next_id = number
     known: dict[Value, Value] = {}

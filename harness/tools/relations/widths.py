@@ -139,7 +139,7 @@ def _statement(stmt: Stmt) -> Stmt:
 
 
 def fits(chain: LaunchChain) -> bool:
-    """Return True if every integer that a widened kernel computes fits i32."""
+    """Return True if every integer that the kernel of a chain, widened to i64, computes would fit i32."""
     kernel, least, most = chain.made[0].plain.kernel, -(2**31), 2**31 - 1
     made = trace_values(kernel, boxes(kernel, chain.initial, chain.scalars, DRAWS))
     memory = chain.of(made.kernel, initial={**chain.initial, **made.arrays}).states[-1]

@@ -96,7 +96,7 @@ class _Generator:
         self.b.push(stack.name, value or self.value(stack.dtype))
 
     def read(self, stack: _DrawnStack) -> None:
-        """Emit reads of the top slot of an adstack that is not empty."""
+        """Emit reads of an adstack's top slot, and perhaps an update of its adjoint; the adstack must not be empty."""
         if stack.adjoint and self.draw.boolean(0.6):
             self.b.accumulate(stack.name, self.value(stack.dtype))
             self.show(self.b.top_adjoint(stack.name, stack.dtype))
@@ -200,7 +200,7 @@ class _Generator:
         b.if_(b.op("cmp_eq", odd, b.const(0, i32)), *blocks)
 
     def underflow(self, stack: _DrawnStack) -> None:
-        """Emit a pop of an empty adstack, or a read or update of its top."""
+        """Emit a pop, a read or an update of the top of an adstack that is empty."""
         kind = self.draw.choice(("pop", "top", "adjoint"))
         if kind == "pop":
             self.b.pop(stack.name)
@@ -227,7 +227,7 @@ class _Generator:
 
 
 def read_as_zero(kernel: Kernel) -> Kernel:
-    """Return a kernel in which the read of an empty adstack is replaced by 0, its meaning without checks.
+    """Return the kernel with its access to an empty adstack replaced by 0 or nothing, as builds without checks act.
 
     The read of the empty adstack gives 0 and nothing else happens. This read is the last statement of the task on an
     adstack.

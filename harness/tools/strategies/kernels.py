@@ -174,7 +174,7 @@ class Kernels(Patterns):
         return name, self.main, kind
 
     def _reduction_end(self, total: m.Name) -> list[Stmt]:
-        """Return statements that write a reduction's result to memory, or none if later code uses the result."""
+        """Return a statement that writes a reduction's result to output `s`, or none, to leave it to later code."""
         kind = self.draw.choice(("add", "store", "keep"))
         if "s" in self.closed or kind == "keep":
             return []
@@ -393,7 +393,7 @@ class Kernels(Patterns):
 
 
 def _serialized(stmt: Stmt) -> Stmt:
-    """Return a loop at the top of the kernel as a serial loop, and any other statement unchanged."""
+    """Return a loop of the kernel's top level marked as serial; return any other statement unchanged."""
     if isinstance(stmt, m.For) and not isinstance(stmt.domain, m.Unrolled):
         return m.For(stmt.indices, stmt.domain, stmt.body, serialize=True)
     return stmt

@@ -243,7 +243,7 @@ class LocalArrays(Loops):
         return m.Element("w", (self.within(whole.at(index), whole.whole, self.extent(table.axes[0])),))
 
     def _operand(self) -> Expr:
-        """Return a random operand: an element of a local array, an input element at such an index, or a real."""
+        """Return a random operand: an element of a local array, an input at an index from such an array, or a real."""
         kind = self.draw.choice(("element", "element", "element", "named", "named", "real"))
         if kind == "element" and (held := self._array()):
             return held.at(self._place(held))
@@ -281,7 +281,7 @@ class LocalArrays(Loops):
         return self._uses(self._operand())
 
     def _uses(self, first: Expr) -> list[Stmt]:
-        """Return an update of the section's result by an array element, in some cases used twice."""
+        """Return a random update of the section's result by the operand `first`, in some cases used twice."""
         v, kind = self.running, self.draw.choice(("product", "product", "two", "twice", "sum"))
         if kind == "sum":
             return [m.Augment(v, self.draw.choice("+-"), mul(Number(0.5), self._safe(first)))]
@@ -332,7 +332,7 @@ class LocalArrays(Loops):
         return [start, loop, *self._uses(self._safe(total))]
 
     def _moved_along(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that moves array elements to the next position, and stores the running value in the first."""
+        """Return a loop that moves array elements up by one, and a store of the section's result to element 0."""
         name, last = self.fresh("j"), min(held.size - 1, INNER)
         index = m.Name(name)
         target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))
@@ -340,7 +340,7 @@ class LocalArrays(Loops):
         return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
 
     def _filled(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that fills array elements with weighted copies of the running value."""
+        """Return a loop that stores bounded multiples of the section's present result to array elements."""
 
         def step() -> list[Stmt]:
             index = m.Name(self.names.indices[-1])
@@ -380,7 +380,7 @@ class LocalArrays(Loops):
         return add(m.Name(self.draw.choice(names)), Number(self.draw.integer(0, 2))) if names else Number(1)
 
     def _of_coefficients(self, held: ScopedArray) -> list[Stmt]:
-        """Return statements that compute elements of an array of coefficients from integers and their old values."""
+        """Return statements that set coefficients in a local array from a loop index, mostly plus their old values."""
         number = mul(Number(self.draw.choice(LITERALS)), m.Cast(self._some_index(), self.main))
 
         def changed(index: Expr) -> Stmt:

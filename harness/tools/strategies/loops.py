@@ -198,7 +198,7 @@ class Loops(VectorStatements):
     # -- while ----------------------------------------------------------------------------------------------
 
     def _while(self, depth: int, endless: bool) -> list[Stmt]:
-        """Return a random `while` loop with a counter, in some cases with a second condition.
+        """Return a random `while` loop with a counter, perhaps with more conditions; `endless` ones end by `break`.
 
         Args:
             depth: Depth of the nest that the loop begins.

@@ -115,7 +115,7 @@ class _Line:
 
 
 def _line(draw: Chooser, k: int, lanes: int) -> _Line:
-    """Return assignment number k with its fields and their contents."""
+    """Return a random assignment `o[i] = ...` of one operation, with its fields and their contents."""
     dtype = draw.choice((*INTEGERS, f32, f64, f32, f64, f16))
     rows = _REAL if dtype.is_real else _ANY_INTEGER + (_WIDE_INTEGER if dtype in (i32, i64) else ())
     row = draw.choice(_CASTS) if draw.boolean(0.15) else draw.choice(rows)

@@ -71,7 +71,7 @@ class Patterns(LocalArrays):
         return self.draw.choice(kinds)()
 
     def _open(self, name: str) -> DrawnField | None:
-        """Return an output array and mark it as written; None if it is empty or closed for writing."""
+        """Return an output array and mark it as written; None if it is empty or may not be written any more."""
         array = self.arrays[name]
         if name in self.closed or not all(map(self.extent, array.axes)):
             return None
@@ -96,7 +96,7 @@ class Patterns(LocalArrays):
         return m.For((name,), m.Range(None, Number(self.draw.integer(2, MOST))), tuple(made), serialize=True)
 
     def _leave(self, value: m.Expr) -> list[Stmt]:
-        """Return a statement that adds a value to the output `s` or to an element of the output `z`, if allowed."""
+        """Return a statement that adds a value to output `s` or an element of `z`; none if neither may be written."""
         array = self._open("s") or self._open("z")
         return [m.Augment(m.Element(array.name, self.place(array)), "+", value)] if array else []
 

@@ -185,7 +185,7 @@ class GeneratorState:
 
     @contextmanager
     def block(self, *loops: str, indices: dict[str, IntInterval] | None = None) -> Iterator[None]:
-        """Open a scope for names inside this context, with the given loops and indices added.
+        """Open a scope for names inside the `with` block, for code inside further loops with these indices.
 
         Args:
             loops: Kinds of the loops that the block adds.

@@ -150,7 +150,7 @@ class Statements(Vectors):
         return [m.Assign((a, b), (b, second))]
 
     def fallback(self) -> list[Stmt]:
-        """Return several branches that assign the same value to a local."""
+        """Return two or three `if` statements, with separate conditions, that assign the same value to one local."""
         found = self.assignable(self.names.reals)
         if not found:
             return self.new_real()

@@ -33,7 +33,7 @@ class Vectors(Atomics):
         return self.draw.choice(self.shapes)
 
     def vectors_of(self, shape: EntryShape, assignable: bool = False) -> list[str]:
-        """Return the names of the locals that are vectors of this shape, or only of those that may be assigned."""
+        """Return the names of the local vectors of this shape; if `assignable`, only those that may be assigned."""
         found = [name for name, (own, _) in self.names.vectors.items() if own == shape]
         return [name for name in found if not assignable or name not in self.names.fixed]
 

@@ -75,7 +75,7 @@ class RunningProgram:
             field.from_numpy(np.array(content, np.float64))
 
     def parts(self, rounds: int = 1) -> Iterator[Part]:
-        """Yield functions that together run the program under a tape, as often as `rounds` says."""
+        """Yield functions that, called in order, run the program under a tape, again for each of the rounds."""
         for _ in range(rounds):
             tape = Tape(self.loss)
             yield self.begin

@@ -40,7 +40,7 @@ class ArrayClaim:
         self.threads.end(self.own)
 
     def renewed(self) -> ArrayClaim:
-        """Return a new reservation of the same arrays, for another pass. Raise TapeError as `take` does."""
+        """Return a new reservation of the same arrays, for a later backward pass. Raise TapeError as `take` does."""
         made = ArrayClaim(self.what, False)
         made.clears = self.clears
         try:
@@ -75,7 +75,7 @@ class ArrayClaim:
                         beside.version = stamp()
 
     def check(self, matters: Callable[[Array], bool]) -> None:
-        """Raise TapeError if another thread has written an array on which derivatives depend.
+        """Raise TapeError if another thread wrote an array on which derivatives depend, as `matters` decides.
 
         Args:
             matters: A function that tells whether derivatives depend on an array.
@@ -86,5 +86,5 @@ class ArrayClaim:
                 raise TapeError(reason, "let the thread wait for the end of the block, or do it in this one")
 
     def is_of_this_thread(self) -> bool:
-        """Return True if the calling thread is the thread of the tape."""
+        """Return True if the calling thread is the thread that made this reservation."""
         return self.own is RUNTIME.threads.own

@@ -1,4 +1,4 @@
-"""Observe launches and writes of gradient functions while a tape runs backward, and save primals they overwrite.
+"""Save the primals that gradient functions overwrite by launches and host writes while a tape runs backward.
 
 Invariant: when the pass ends, every primal is what it was when it began.
 """
@@ -28,7 +28,7 @@ class BackwardPass:
         self._log = log
 
     def admit_inner(self) -> None:
-        """Raise TapeError if a tape is entered now, because it would clear the adjoints being computed."""
+        """Raise TapeError always, because a tape inside a backward pass would clear the adjoints being computed."""
         raise TapeError(
             "a tape cannot be entered while another one runs backward", "use kernel.grad() in gradient functions"
         )

@@ -24,7 +24,7 @@ class FieldsSnapshot:
         self.contents = {array: (array.memory.copy(), array.version) for array in _everything()}
 
     def restore(self, exactly: bool = False) -> None:
-        """Restore the contents of every field. If `exactly`, restore its array version too, else assign a new one.
+        """Restore the contents of every field. If `exactly`, restore the array versions too, else assign new ones.
 
         Args:
             exactly: True to put versions back too, as if nothing had happened in between.

@@ -37,7 +37,7 @@ GRAD, DUAL = ".grad", ".dual"
 
 
 class FwdMode:
-    """Compute J v, the derivative of `loss` along `seed`, during a `with` block; at its end `loss.dual` holds it.
+    """Compute J v, the derivative of `loss` along `seed`, in a `with` block; afterwards `loss.dual` holds J v.
 
         with sg.ad.FwdMode(loss, x, seed=v):
             run()
@@ -129,7 +129,7 @@ class FwdMode:
             self._claims.end()
 
     def _end(self) -> None:
-        """End forward mode: set duals of losses to derivatives, those of parameters to 0, and remove temporary ones."""
+        """End forward mode: store derivatives in the duals of losses, set those of parameters to 0, drop others."""
         self._end_unseen(dict.fromkeys(self._shared))
         losses = {array for tensor in self.losses for array in tensor.arrays}
         for array in self._roots - losses:
@@ -263,7 +263,7 @@ class FwdMode:
         return self._memory(array) if array in self._duals or self._carries(array) else []
 
     def _of_gradient(self, array: Array) -> list[np.ndarray]:
-        """Return the tangents of an adjoint array that a launch uses; they end when the host writes the array later."""
+        """Return the tangents of an adjoint array, and record its use, so that a later host write sets them to 0."""
         self._touched.setdefault(array, {})[()] = tuple(slice(0, extent) for extent in array.shape)
         return self._memory(array)
 
@@ -341,7 +341,7 @@ class FwdMode:
         return found
 
     def tangents_beside(self, memory: np.ndarray) -> list[np.ndarray]:
-        """Return the tangents of an array of another library, which is found by its address and shape."""
+        """Return the tangents of another library's array, found by address and shape; new tangents are zero."""
         key = memory.__array_interface__["data"][0], memory.shape
         if key not in self._foreign:
             self._foreign[key] = memory, [np.zeros_like(memory) for _ in range(self.count or 1)]

@@ -221,7 +221,7 @@ class _Output(FieldLoss):
 def _pullbacks(
     outputs: Any, params: Any, run: Callable[[], Any], cotangents: Sequence[np.ndarray], budget: int
 ) -> Iterator[list[np.ndarray]]:
-    """Yield the gradients of all parameters for each cotangent in turn; the function itself runs once."""
+    """Yield the gradients of all parameters for each cotangent in turn; `run` is called only once."""
     _refuse_inside("vjp")
     gradients = _gradients(params)
     passes = [_terms(_listed(outputs), one) for one in zip(*cotangents)]
@@ -242,7 +242,7 @@ def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[Seede
 
 
 def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.ndarray]]:
-    """Yield each batch of directions, and restore the contents of all fields before every batch but the first."""
+    """Yield the given batches of directions; before each but the first, restore the contents of all fields."""
     before = FieldsSnapshot()
     for k, basis in enumerate(batches):
         if k:

@@ -117,7 +117,7 @@ class HostReads:
     # -- who wrote it -----------------------------------------------------------------------------------------
 
     def _index(self) -> None:
-        """Record the elements that were written by events logged since the last call."""
+        """Record which boxes of arrays were written by the events logged since the last call of this method."""
         for number, event in enumerate(self.log.events[self._done :], self._done):
             if isinstance(event, LaunchRecord):
                 for array, boxes in event.binding.write_boxes(event.scalars).items():

@@ -1,4 +1,4 @@
-"""Represent the losses of a tape: fields, ndarrays and torch tensors, each with the cotangent it starts from.
+"""Represent the losses of a tape: fields, ndarrays and torch tensors, each with the cotangent of its reverse sweep.
 
 A loss is set to zero when the block begins.
 """
@@ -89,7 +89,7 @@ class FieldLoss:
         return np.asarray(self.tensor.to_numpy(), np.float64)
 
     def begin(self) -> None:
-        """Set all values of the loss to zero, as a tape does on entry. Raise StaleFieldError if it was destroyed."""
+        """Set all values of the loss to zero, as on entry of a tape. Raise StaleFieldError if the loss is destroyed."""
         for array in self.tensor.arrays:
             array.check_alive()
             array.fill(0)
@@ -164,7 +164,7 @@ class SeededLoss:
 
 
 def terms_of(loss: Any, weights: Any, seed: Any) -> list[SeededLoss]:
-    """Return each loss of a tape with its cotangent, made of its weight and its seed.
+    """Return each loss of a tape with its cotangent, which is the product of weight and seed.
 
     Args:
         loss: A loss, or a list of losses.
@@ -186,7 +186,7 @@ def terms_of(loss: Any, weights: Any, seed: Any) -> list[SeededLoss]:
 
 
 def _per_loss(given: Any, losses: Sequence[Any], many: bool, what: str) -> list[Any]:
-    """Return a list with one weight or seed for each loss. Raise TapeError if their number differs."""
+    """Return a list with one weight or seed for each loss. Raise TapeError if there are more or fewer than losses."""
     if not many:
         return [given]
     if not isinstance(given, (list, tuple, np.ndarray)) or len(given) != len(losses):

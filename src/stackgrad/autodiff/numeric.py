@@ -163,7 +163,7 @@ def compare(
 
 
 def _steadiest(found: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return the difference quotient that changes least from the previous step, with its step size.
+    """Return the difference quotient that differs least from that of the step before, with its step size.
 
     There neither curvature nor rounding dominates.
     """

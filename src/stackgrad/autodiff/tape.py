@@ -41,7 +41,7 @@ DEFAULT_BUDGET = 1 << 30
 
 
 class Tape(TapeReplay):
-    """Record launches in a `with` block, and set `x.grad` of every field to the derivative of `loss` at its end.
+    """Record launches in a `with` block, at whose end `x.grad` of every field becomes the derivative of `loss`.
 
         with sg.ad.Tape(loss):
             run()
@@ -209,7 +209,7 @@ class Tape(TapeReplay):
             RUNTIME.tapes = RUNTIME.tapes[:-1]
 
     def _forget(self) -> None:
-        """Drop the contents that the tape saved, or, with `retain`, record the versions of the fields at its end."""
+        """Record the fields' versions at the tape's end if it has `retain`, else drop the contents that it saved."""
         if self.retain:
             self._final = {array: array.version for array in self._log.arrays()}
         else:
@@ -284,7 +284,7 @@ class Tape(TapeReplay):
 
     @property
     def _counts(self) -> bool:
-        """Return True unless a function with a custom gradient or an inner tape's backward pass is running."""
+        """Return True if launches count for this tape: neither a custom gradient nor an inner backward pass runs."""
         return (self.recording or self.constant) and isinstance(RUNTIME.tapes[-1], Tape)
 
     def _ends(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:
@@ -341,7 +341,7 @@ class Tape(TapeReplay):
         return LaunchRecord(binding, scalars, draws, versions, boxes, foreign, self._before, site())
 
     def before_host_write(self, array: Array, place: Any) -> None:
-        """Save the contents that the host will overwrite, and record the end of their adjoints."""
+        """Save the contents that the host will overwrite, and record that their adjoints become zero."""
         self._record_host_write(array)
         if self._guard is not None:
             self._guard.before_host_write(array, place)

@@ -37,7 +37,7 @@ class TapeCheck:
         self._written: dict[Array, None] = {}
 
     def host_write(self, array: Array) -> None:
-        """Record that the host is about to write an array. Raise TapeError if derivatives flow through it.
+        """Record that the host is about to write an array. Raise TapeError if the array has a gradient.
 
         The tape takes what is written for what was there, and a check that repeats the write would see that nothing
         depends on the earlier contents.

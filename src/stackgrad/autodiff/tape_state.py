@@ -61,7 +61,7 @@ class LaunchRecord:
         self.binding.launch_grad(self.scalars, self.draws, self._replaced, taped=True)
 
     def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
-        """Return copies of saved contents by parameter, which the gradient reads in place of the arrays."""
+        """Return the saved contents, with tangents along `direction`, that a gradient reads in place of arrays."""
         taken = self.binding.prepare_taped().before
         kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
         made = {name: one.primal.restored() for name, one in kept.items()}
@@ -207,24 +207,24 @@ class StateLog:
         return array in self._watched
 
     def custom_use(self, arrays: Iterable[Array]) -> None:
-        """Record that a function with a custom gradient uses these arrays; it may touch all of their adjoints."""
+        """Record that a function with a custom gradient uses these arrays, whose adjoints this gradient may touch."""
         self._opaque.update(arrays)
 
     def host_write(self, array: Array, box: Box) -> None:
-        """Record that the host is about to overwrite a box of an array, which ends the adjoints of its elements."""
+        """Record that the host is about to overwrite a box of an array, so that adjoints in the box become zero."""
         if array.needs_grad:
             boxes = intersect_box_lists([box], self.touched(array))
             if boxes:
                 self.events.append(HostWrite(array, boxes))
 
     def look(self, array: Array) -> None:
-        """Copy an exported array at its first use, and count the copy against the tape's memory budget."""
+        """Copy an exported array when the tape first uses it, and count the copy against the tape's memory budget."""
         if array not in self.shared:
             self.reserve(array.buffer.nbytes, array.label, "others can write it unseen, for which the tape has a copy")
             self.shared.remember(array)
 
     def unseen_write(self, array: Array, changed: np.ndarray) -> None:
-        """Record that outside code wrote elements of an exported array, given as a mask, without notice."""
+        """Record that outside code wrote, without notice, the elements of an exported array where `changed` is True."""
         places = common_indices(changed, self.touched(array))
         if places is not None:
             self.events.append(UnannouncedWrite(array, places))
@@ -367,7 +367,7 @@ class StateLog:
             self.guard.swapped(saved)
 
     def _prepare(self, record: LaunchRecord) -> None:
-        """Raise InternalError unless the fields have the same versions as right after the launch."""
+        """Restore primals that custom gradients wrote. Raise InternalError if fields are not as after the launch."""
         for array, version in record.versions.items():
             self._settle(array)
             if array.version != version and not array.exported and array not in self._loose:

@@ -182,7 +182,7 @@ class Validation:
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
 
     def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool | None = None) -> None:
-        """Raise ValidationError, or warn if gradients stay right, if memory differs from its expected contents.
+        """Raise ValidationError if memory differs from its expected contents, or only warn if gradients stay right.
 
         Args:
             key: The memory.
@@ -257,7 +257,7 @@ def _touched(binding: Binding, scalars: Scalars) -> dict[object, tuple[str, list
 
 
 def _is_copied(key: object) -> bool:
-    """Return True if gradients read the tape's copy of an array instead of its memory."""
+    """Return True if gradients read the tape's copy of an array instead of the array's own memory."""
     return not isinstance(key, Array) or key.exported
 
 

@@ -52,7 +52,7 @@ class Display:
             self._console.print(text, style=style or None, markup=False, soft_wrap=True)
 
     def running(self, name: str) -> None:
-        """Write that a program is about to run; what it prints follows."""
+        """Print a line that says that a program is about to run."""
         self.line(f"running {name}", "bold")
 
     @contextmanager
@@ -113,7 +113,7 @@ def _line(row: ReportRow, executors: Sequence[str]) -> list[str]:
 
 
 def cell_text(cell: ReportCell | None) -> str:
-    """Return the text of a cell: verdict and time of one executor, or a dash if it did not run."""
+    """Return the text of a cell: verdict and time of one executor, or a dash if the executor did not run."""
     if cell is None:
         return "-"
     return cell.verdict if cell.seconds is None else f"{cell.verdict} {duration(cell.seconds)}"

@@ -73,7 +73,7 @@ class CountingCapture(Capture):
         return count <= self.limit or self.limit > 1 and count & (count - 1) == 0
 
     def _keep(self, key: tuple[Program, Kind]) -> None:
-        """Move the newest recorded launch to the list of its kernel; in a full list it replaces the last item."""
+        """Move the newest recorded launch to its kernel's list, in place of the last item if the list is full."""
         kept = self._kept.setdefault(key, [])
         del kept[self.limit - 1 :]
         kept.append(self.launches.pop())

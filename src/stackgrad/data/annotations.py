@@ -11,7 +11,7 @@ from .values.struct_types import element_type
 
 
 def annotated_element(dtype: Any, boundary: str) -> Any:
-    """Return the element type in an annotation of an array parameter.
+    """Return the element type that an annotation of an array parameter sets. Raise FieldError if it is not valid.
 
     Args:
         dtype: A scalar type, `float` or its like, a vector, matrix or struct type, or None for any type. `float`, `int`

@@ -81,7 +81,7 @@ class SNode:
         return f"<sg.root node of shape {self.shape}>"
 
     def dense(self, axes: Sequence[int], dimensions: int | Sequence[int]) -> SNode:
-        """Return a child node, whose shape has the extents of this node with some axes added or multiplied.
+        """Return a child node, whose shape is this node's with new axes added or with extents multiplied.
 
             sg.root.dense(sg.i, 4).dense(sg.ij, 8).place(x)  # x has shape (32, 8)
 

@@ -224,7 +224,7 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _results(kernel: str, params: tuple[str, ...], out: Out) -> dict[str, Any]:
-    """Return, for each result of a kernel, the description of its shape. Raise ArgumentError for unknown names."""
+    """Return, for each result, what `out` gives as its shape. Raise ArgumentError if `out` names no parameter."""
     named = {out: None} if isinstance(out, str) else dict(out) if isinstance(out, Mapping) else dict.fromkeys(out)
     if not named:
         raise ArgumentError(f"kernel {kernel} has no results", "name the parameters that it writes, as in out='y'")

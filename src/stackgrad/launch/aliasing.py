@@ -8,7 +8,7 @@ from .stand_ins import identity_of
 
 
 def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Return a pattern that shows which arguments are the same array or gradient, or None if all differ."""
+    """Return a tuple with equal numbers for arguments that are the same array or gradient; None if all differ."""
     first: dict[int, int] = {}
     pattern = []
     for position, leaf in enumerate(leaves):
@@ -20,5 +20,5 @@ def aliases(leaves: list[Leaf]) -> tuple[int, ...] | None:
 
 
 def is_among(leaf: Leaf, own: frozenset[int]) -> bool:
-    """Return True if the set contains the id of an array, or that of its gradient."""
+    """Return True if the set `own` contains the id of an array, or the id of the array's gradient."""
     return isinstance(leaf, Array) and (id(leaf) in own or (leaf.needs_grad and id(leaf.grad) in own))

@@ -340,7 +340,7 @@ class CallCache:
         return tuple(dict.fromkeys([*self.entries.values(), *self._equal.values()]))
 
     def _depend(self, entry: Entry, owner: Any) -> None:
-        """Let the death of an object remove an entry; keep the object alive if it allows no weak reference."""
+        """Remove an entry when the object `owner` dies; keep an owner alive that allows no weak reference."""
         known = self._owners.get(id(owner))
         if known is None:
             number, this = id(owner), weakref.ref(self)

@@ -66,18 +66,18 @@ class CallSite:
         self.begin()
 
     def begin(self) -> None:
-        """Reset the number of calls after which a launch is prepared for the trampoline."""
+        """Begin to count calls anew: after PATIENT of them, a launch is prepared for the trampoline."""
         self._waited, self._wait = 0, PATIENT
 
     # -- a call ---------------------------------------------------------------------------------------------
 
     def first(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that was made before the trampoline existed, or through an old reference to the method."""
+        """Launch a call by the trampoline if its function exists by now, else through Python."""
         function = self.free.function
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that matches no handle free of guards, by a handle whose guards hold or else through Python."""
+        """Launch a call that no handle without guards fits: by one whose guards hold, or else through Python."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
@@ -132,7 +132,7 @@ class CallSite:
         return result
 
     def _side(self, program: Program) -> ProgramSide:
-        """Return the `ProgramSide` of the direction that the calls launch. Raise NotDifferentiable if it is missing."""
+        """Return the `ProgramSide` of the direction that is launched. Raise NotDifferentiable if there is none."""
         return program.reverse_side() if self.is_grad else program.forward_side()
 
     def _launch_bound(self, special: Specialization, binding: Binding, scalars: Scalars) -> Any:
@@ -176,12 +176,12 @@ class CallSite:
                 self._wait_after(self._chain(found[1]).stand(*found))
 
     def _wait_after(self, was_worth: bool | None) -> None:
-        """Set the number of calls before the next ready launch is made; it doubles if the last one was not used."""
+        """Set the number of calls before the next ready launch is made: 1 if the last was used, else twice as many."""
         if was_worth is not None:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
     def _chain(self, situation: NativeCall) -> NativeLaunches:
-        """Return the chain of handles that a new ready launch joins: one chain is for launches with guards."""
+        """Return the chain of handles for a new ready launch: that of launches with guards, or of those without."""
         if not situation.guards:
             return self.free
         if self.guarded is None:

@@ -18,7 +18,7 @@ CONSTANT = "stackgrad_constant"
 
 @contextmanager
 def without_recording(constant: bool) -> Iterator[list[Watcher]]:
-    """Stop tapes from recording launches in the `with` block; `constant` says if what they write has no derivative.
+    """Stop tapes from recording launches in the `with` block; if `constant`, what they write has no derivative.
 
     Args:
         constant: True if the values that the block writes are constant to the tapes, False if the block has a gradient

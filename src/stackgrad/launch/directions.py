@@ -48,7 +48,7 @@ class ProgramSide:
 
 
 class TouchedArrays(NamedTuple):
-    """Hold the arrays that a program's gradient uses, and the boxes of them that its launch reads or writes.
+    """Hold the arrays that a program's gradient uses, and the analysis of which elements its launch touches.
 
     Attributes:
         side: The arrays of the launch.
@@ -127,7 +127,7 @@ class BoundGradient:
         return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
 
     def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, BeforeContent]) -> bool:
-        """Return True if the saved contents cover all boxes of a parameter that is a copy of earlier contents."""
+        """Return True if the saved contents hold all boxes that a gradient reads of an array's earlier contents."""
         before = kept.get(self.before.get(name, ""))
         return before is not None and all(before.primal.holds(box) for box in boxes)
 
@@ -182,5 +182,5 @@ def is_checked() -> bool:
 
 
 def is_by_hand(reverse: Launcher) -> bool:
-    """Return True if marking also finds elements that are overwritten later, which only gradients by hand need."""
+    """Return True if the gradient's marking kernel also finds elements overwritten later, as only `k.grad` needs."""
     return reverse.lowered.marking is not None and reverse.lowered.marking.by_hand

@@ -268,7 +268,7 @@ def _made(function: Callable[..., Any], frame: FrameType | None) -> Kernel[..., 
 
 
 def _resolved(function: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any]:
-    """Return a function after evaluating annotations that are strings, in the scope of its definition.
+    """Return a function whose annotations that are strings were evaluated in the scope of its definition.
 
     In a module that keeps annotations as text, the names of local classes and types could not be found later.
     """

@@ -125,7 +125,7 @@ class _CallParts:
         self.places: list[_LeafPlace] = []
 
     def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
-        """Describe each argument of a call for the trampoline. Return False if it cannot read one of them.
+        """Describe each argument of a call for the trampoline. Return False if the trampoline cannot read one.
 
         Arguments that are left out must be numbers.
         """
@@ -170,7 +170,7 @@ class _CallParts:
 
 
 def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
-    """Return the way in which the trampoline recognizes an argument: by its type, or by its identity."""
+    """Return the code for how the trampoline recognizes an argument: as an array of a kind, or by its identity."""
     if not isinstance(matcher, ArrayMatcher):
         return h.OBJECT
     if type(value) is np.ndarray and not isinstance(matcher.kind.dtype, MatrixType):
@@ -208,7 +208,7 @@ class _LaunchArrays:
             raise _NotNative
 
     def _named(self) -> Mapping[str, tuple[_LeafPlace, bool]]:
-        """Return, for each array name of the kernel, its location, and True if it is the adjoint of the array there."""
+        """Return, for each array name, where machine code finds the array, and True for the adjoint of this array."""
         named = {name: (_LeafPlace(array, None), False) for name, array in self.special.captured.items()}
         for name, slot, is_grad in self.special.slots:
             named[name] = self.places[slot], is_grad

@@ -146,7 +146,7 @@ class NativeLaunches:
         self._lock = free_in_child(threading.Lock())
 
     def __del__(self, first: int = FIRST, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Remove all handles from the chain, because the builtin function may still be called later.
+        """Empty the chain when this object dies, because the builtin function that searches it may live longer.
 
         Globals are passed as defaults: they may be gone when the interpreter ends.
         """
@@ -185,7 +185,7 @@ class NativeLaunches:
         return self.function
 
     def holds(self, args: tuple[Any, ...]) -> bool:
-        """Return True if all guards of launches with this first argument hold, and drop entries whose guards fail.
+        """Return True if all guards for calls with this first argument hold; else drop the entries that failed.
 
         An entry for which that is not so is dropped.
         """
@@ -202,7 +202,7 @@ class NativeLaunches:
     # -- handles --------------------------------------------------------------------------------------------
 
     def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Prepare a ready launch for calls like this one. Return True if an earlier one was used, None if none was.
+        """Drop entries whose guards fail, then prepare a launch for such calls. Return True if the old one was used.
 
         Args:
             entry: The entry of the call.
@@ -224,7 +224,7 @@ class NativeLaunches:
             self._lock.release()
 
     def _stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Prepare or renew the ready launch of a call. Return True if the old one was used, None if there was none."""
+        """Prepare or renew a ready launch. Return True if it was used since its last renewal, None if it is new."""
         found, was_worth = entry.handles.get(situation.key), None
         if found is not None and found.native is self:
             was_worth = found.standing.launched > 0

@@ -98,7 +98,7 @@ class OrderedLaunch:
         self._bindings: weakref.WeakKeyDictionary[Binding, Binding] = weakref.WeakKeyDictionary()
 
     def settle(self) -> None:
-        """Lower the ordered program's gradient, and stop recording results of atomics that it does not read.
+        """Lower the ordered program's gradient, and stop recording results of atomics that the gradient ignores.
 
         Raises:
             NotDifferentiable: The ordered kernel has no gradient either. The error is located.
@@ -149,7 +149,7 @@ class OrderedLaunch:
         return found
 
     def _apart(self, binding: Binding) -> dict[str, np.ndarray]:
-        """Return new arrays that hold minima and maxima during the launch, and their adjoints.
+        """Return new arrays of zeros, with adjoints, in which a launch keeps its minima and maxima.
 
         These adjoints are zero before and after each gradient.
         """

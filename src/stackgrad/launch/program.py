@@ -45,7 +45,7 @@ Replaced = Callable[[int | None], Mapping[str, np.ndarray]]
 
 
 def no_arrays(direction: int | None) -> Mapping[str, np.ndarray]:
-    """Return no replacement arrays: the gradient reads the arrays that are bound."""
+    """Return an empty mapping of replacements, so that a gradient reads the arrays that are bound."""
     return NOTHING
 
 

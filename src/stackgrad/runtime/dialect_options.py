@@ -1,4 +1,4 @@
-"""List the options that programs of this dialect pass to `init`, each with its meaning in this runtime.
+"""List the options of Taichi and Quadrants that programs pass to `init`, each with its meaning in this runtime.
 
 These are all options of Quadrants and Taichi that `init` does not have under the same name and meaning. Options in
 EFFECTIVE change what the runtime does; each other one that differs from its default is noted in the log once.
@@ -109,7 +109,7 @@ OPTIONS: dict[str, str] = {**EFFECTIVE, **IGNORED}
 
 
 def note_ignored(given: dict[str, Any]) -> None:
-    """Write one line to the log for each option that has no effect here."""
+    """Write one line to the log for each given option that has no effect in this runtime."""
     for name in given:
         if name in IGNORED:
             _LOG.info("init: %s has no effect: %s", name, IGNORED[name])

@@ -192,7 +192,7 @@ def _part_guard(read: PartRead, fresh: FreshObjects) -> PartGuard | None:
 
 
 def _lasting(found: Any, again: Callable[[], Any], fresh: FreshObjects) -> Snapshot:
-    """Return a snapshot of a value that also equals the new objects that a repeated read may create.
+    """Return a snapshot of a value that was read; if each read makes new objects, their parts are compared.
 
     Args:
         found: The value that the trace found.

@@ -307,7 +307,7 @@ def _started(settings: Settings, is_fallback: bool) -> tuple[Settings, Backend]:
 
 
 def _bounds(given: Any) -> bool:
-    """Return True for the option value "checked", False for "off". Raise OptionError for another value."""
+    """Return the option `bounds` of `init` as a bool: True for "checked", False for "off". Raise OptionError else."""
     if isinstance(given, str) and given in ("checked", "off"):
         return given == "checked"
     raise OptionError(f"bounds cannot be {given!r}", 'bounds="checked", the default, or bounds="off"')

@@ -90,7 +90,7 @@ class Event(_Handle):
         device.driver.destroy_event(self.handle)
 
     def record(self, qd_stream: Stream | None = None) -> None:
-        """Set the event at the end of the present work of a stream; None means the default stream of launches."""
+        """Place the event after all work queued on a stream so far; None means the default stream of launches."""
         _check(qd_stream)
         if self.device is not None:
             self.device.driver.record(self.handle, _number(qd_stream))
@@ -118,12 +118,12 @@ def on(stream: Stream | None) -> Iterator[None]:
 
 
 def create_stream() -> Stream:
-    """Return a new stream."""
+    """Return a new stream of the runtime's GPU; on a backend without streams it has no effect."""
     return Stream()
 
 
 def create_event() -> Event:
-    """Return a new event."""
+    """Return a new event of the runtime's GPU; on a backend without streams it has no effect."""
     return Event()
 
 

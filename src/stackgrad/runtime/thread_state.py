@@ -37,7 +37,7 @@ class Watcher(Protocol):
     constant: bool
 
     def admit_inner(self) -> None:
-        """Raise an error if this watcher does not allow that a tape is entered while it is active."""
+        """Raise an error unless a tape may be entered while this watcher is active."""
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
         """Return a binding to launch in place of the given one, or None to launch the given one."""
@@ -49,7 +49,7 @@ class Watcher(Protocol):
         """Receive the notification that a launch has ended, and record it if needed."""
 
     def launch_failed(self, binding: Binding, scalars: Scalars) -> None:
-        """Receive the notification that a launch raised an error; it may have written some of its results."""
+        """Receive the notification that a launch raised an error; the launch may have written some results."""
 
     def before_host_write(self, array: Array, place: Any) -> None:
         """Receive the notification that the host is about to write a part of a field; errors prevent the write.
@@ -71,7 +71,7 @@ class Watcher(Protocol):
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Receive the notification that the host reads a launch's result. Return True if no other watcher must know."""
+        """Receive the notification that the host reads a launch's result. Return True to notify no other watcher."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
@@ -98,12 +98,12 @@ class ForwardMode(Protocol):
     constant: bool
 
     def run(self, binding: Binding, scalars: Scalars, draws: Draws) -> None:
-        """Launch the tangent kernel of the binding's kernel, for the tangents of its arrays."""
+        """Launch the tangent kernel of a binding's kernel, which computes the tangents of the binding's arrays."""
 
     def run_gradient(
         self, binding: Binding, backward: Backward, scalars: Scalars, draws: Draws, replaced: Replaced
     ) -> None:
-        """Launch the tangent kernel of the gradient of a binding, for the tangents of its adjoints.
+        """Launch the tangent kernel of a binding's gradient, which computes the tangents of the adjoints.
 
         Args:
             binding: The kernel with its memory.
@@ -129,7 +129,7 @@ class ForwardMode(Protocol):
         """
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Receive the notification that the host reads a launch's result. Return True if no other watcher must know."""
+        """Receive the notification that the host reads a launch's result. Return True to notify no other watcher."""
 
     def copy(self, target: Array, source: Array, axes: tuple[int | None, ...]) -> None:
         """Launch a copy of the array `source` to the array `target`; see `data.fields.copies` for `axes`."""
@@ -185,13 +185,13 @@ class ThreadStates:
             return made
 
     def note(self, own: ThreadState) -> bool:
-        """Record if the thread `own` is watched, and return True if any thread has a watcher or is tracing."""
+        """Record if the thread of state `own` is watched; return True if any thread has a watcher or is tracing."""
         with self._lock:
             (self._watched.add if own.is_watched else self._watched.discard)(own)
             return len(self._watched) > 0
 
     def begin(self) -> ThreadState:
-        """Start differentiation in this thread: until `end`, other threads cannot reserve arrays that it reserves."""
+        """Start differentiation in this thread: until `end`, arrays that it reserves are closed to other threads."""
         own = self.own
         with self._lock:
             own.depth += 1
@@ -230,7 +230,7 @@ class ThreadStates:
 
     @contextmanager
     def clearing(self, group: Collection[Array]) -> Iterator[bool]:
-        """Reserve arrays while their derivatives are cleared. Yield False if another thread is using one of them."""
+        """Reserve arrays while their derivatives are set to 0; yield False, without reserving, if one is in use."""
         own = self.own
         with self._lock:
             is_free = not any(self.is_foreign(one) or one in self._clearing for one in group)
@@ -251,7 +251,7 @@ class ThreadStates:
         return other is not None and other is not self.own
 
     def wrote(self, arrays: Iterable[Array], who: str) -> None:
-        """Notify other threads that this thread is about to write arrays that they differentiate.
+        """Record for other threads that this one is about to write those of the arrays that they differentiate.
 
         Args:
             arrays: The arrays.

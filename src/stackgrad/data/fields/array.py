@@ -110,7 +110,7 @@ class Array(Exchange):
 
     @property
     def version(self) -> int:
-        """Return a number that changes with the contents; it changes at each read if other code can write them."""
+        """Return the array version; it changes at each read if code outside of the runtime can write the array."""
         return stamp() if self.words[w.EXPORTED] else self.words[w.VERSION]
 
     @version.setter
@@ -128,7 +128,7 @@ class Array(Exchange):
         return self._generation != UNPLACED
 
     def allocate(self, shape: tuple[int, ...], memory: np.ndarray | None = None) -> None:
-        """Give the array a shape and memory, once. Raise FieldError if it has memory or does not fit its primal."""
+        """Give the array its shape and memory. Raise FieldError if it has memory, or if its primal does not fit."""
         if self.is_placed:
             raise FieldError(f"{self.label} has memory already", "place a field once")
         primal = self._companion[1]() if self._companion else None

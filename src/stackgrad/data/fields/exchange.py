@@ -160,7 +160,7 @@ class Exchange:
 
 
 def shared_memory(given: Any) -> np.ndarray:
-    """Return the memory of an array of another package as a C-contiguous NumPy array.
+    """Return another package's array as a C-contiguous NumPy array: shared if it may be written, else copied.
 
     It is shared if it is host memory that may be written, else copied.
 

@@ -206,7 +206,7 @@ def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: b
 
 
 def place_now(made: Any, shape: ShapeLike | None, offset: ShapeLike | None = None) -> None:
-    """Allocate a new field if it has a shape; else make its adjoint and tangent, without memory, if it is real."""
+    """Allocate a new field if `shape` is given; else create the adjoint and tangent of a real field, without memory."""
     arrays = made.arrays
     if shape is None and offset is not None:
         raise FieldError("an offset needs a shape", "give it to place: sg.root.dense(axes, shape).place(x, offset=...)")

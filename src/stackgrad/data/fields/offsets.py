@@ -91,7 +91,7 @@ def place_of(field: Any, index: Any) -> tuple[int, ...]:
 
 
 def _spread(indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return separate indices for indices given as one list or vector, `x[[i, j]]`; `x[(None,)]` has none."""
+    """Return the separate indices in `x[[i, j]]` or `x[vector]`, and () for `x[None]`; others are unchanged."""
     if indices == (None,):
         return ()
     if len(indices) == 1 and (isinstance(indices[0], list) or getattr(indices[0], "is_stackgrad_matrix", False)):
