@@ -40,7 +40,8 @@ def text_of(peer: str, path: str, name: str) -> str:
         row = refusal_at(at)
         assert row is not None
         return f"refused; {row.cure}"
-    return _text_of_value(*at.split(":"), value_of(peer, path, name)[0], name)
+    module, _, attribute = at.partition(":")
+    return _text_of_value(module, attribute, value_of(peer, path, name)[0], name)
 
 
 def _text_of_value(module: str, attribute: str, value: Any, name: str) -> str:

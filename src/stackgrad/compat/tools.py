@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,9 @@ from ..runtime.usage_errors import FieldError, MissingPackage
 def _pillow() -> Any:
     """Return the module of images of Pillow. Raise MissingPackage if it is not installed."""
     try:
-        from PIL import Image
+        return import_module("PIL.Image")
     except ImportError as missing:
         raise MissingPackage("Pillow is not installed", "pip install pillow") from missing
-    return Image
 
 
 def cook_image_to_bytes(img: Any) -> np.ndarray:
@@ -73,10 +73,11 @@ def imresize(img: Any, w: int, h: int | None = None) -> np.ndarray:
         w: The new width.
         h: The new height, if it is not `w`.
     """
-    values = img if isinstance(img, np.ndarray) else img.to_numpy()
+    values: np.ndarray = img if isinstance(img, np.ndarray) else img.to_numpy()
     across = (np.arange(w) * values.shape[0]) // w
     up = (np.arange(h or w) * values.shape[1]) // (h or w)
-    return values[across][:, up]
+    resized: np.ndarray = values[across][:, up]
+    return resized
 
 
 __all__ = ["cook_image_to_bytes", "imread", "imresize", "imwrite"]

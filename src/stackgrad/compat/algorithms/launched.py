@@ -65,7 +65,7 @@ def _inclusive(arr: Any, scratch: Any, n: Any, dtype: Any) -> None:
 def _run(
     arr: template(),  # type: ignore[valid-type] # annotations of the kernel language
     scratch: array(u32, 1),  # type: ignore[valid-type]
-    n: i32,
+    n: i32,  # type: ignore[valid-type]
     dtype: template(),  # type: ignore[valid-type]
 ) -> None:
     _inclusive(arr, scratch, n, dtype)
