@@ -131,7 +131,9 @@ FITS = {
     "atan": Fit(lambda k: Fraction((-1) ** (k + 1), 2 * k + 3), 0, 0.1717, 0, {"f32": 4, "f64": 10}),
 }
 
-HEAD = '''"""This module holds COEFFICIENTS and CONSTANTS of the inlined functions; ci/fit_polynomials.py writes it.
+HEAD = '''"""This module contains the coefficients and constants of inlined math functions. It is generated.
+
+`ci/fit_polynomials.py` writes this file.
 
 Polynomials: lowest coefficient first. pi_whole, pi_short, ln2: numbers whose sum is the constant; those of
 pi_short and the first of ln2 have so few digits that their product with the number of periods is exact.

@@ -58,12 +58,13 @@ def _extent(node: ast.expr) -> _Extent:
 
 def _extent_of_code(code: CodeType) -> _Extent:
     """Return the extent of the text of all instructions of a lambda, which is the extent of its expression."""
-    found = [p for p in code.co_positions() if None not in p and p[2] != p[3]]
-    starts = [(line, column) for line, _, column, _ in found]
-    ends = [(line, column) for _, line, _, column in found]
-    if not found:
+    found = [tuple(n for n in p if n is not None) for p in code.co_positions()]
+    whole = [p for p in found if len(p) == 4 and p[2] != p[3]]
+    if not whole:
         return 0, 0, 0, 0
-    return (*min(starts), *max(ends))  # type: ignore[type-var]  # no position here contains None
+    first = min((line, column) for line, _, column, _ in whole)
+    last = max((line, column) for _, line, _, column in whole)
+    return (*first, *last)
 
 
 def _parameters(node: ast.Lambda) -> tuple[str, ...]:

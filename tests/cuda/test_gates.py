@@ -56,7 +56,7 @@ def check(k: sg.Kernel, x: sg.Field, y: sg.Field, chosen: np.ndarray, trips: np.
     before = {
         "x.grad": np.zeros(size, np.float32),
         "y.grad": np.ones(size, np.float32),
-        "active": chosen.astype(np.int32),
+        "gate": chosen.astype(np.int32),
         "trips": trips.astype(np.int32),
     }
     expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)

@@ -183,7 +183,7 @@ def test_an_unknown_attribute_is_located() -> None:
     assert "self.y" in str(caught.value) and "test_classes.py:" in str(caught.value)
 
 
-def test_plain_methods_are_not_called_from_kernels() -> None:
+def test_plain_methods_are_inlined_into_kernels() -> None:
     class Plain:
         def helper(self) -> float:
             return 1.0
@@ -192,8 +192,7 @@ def test_plain_methods_are_not_called_from_kernels() -> None:
         def k(self) -> sg.f64:  # type: ignore[valid-type]
             return self.helper()
 
-    with pytest.raises(sg.KernelSyntaxError, match=r"decorate it with `@sg.func`"):
-        Plain().k()
+    assert Plain().k() == 1.0
 
 
 def test_pyfunc_works_in_both_scopes() -> None:

@@ -74,7 +74,7 @@ def check(k: sg.Kernel, x: sg.Field, y: sg.Field, chosen: np.ndarray, trips: np.
     k()
     x.grad.fill(0)
     y.grad.fill(1)
-    before = memory_of(x=x, y=y) | {"gate": chosen.astype(np.int32), "n": trips.astype(np.int32)}
+    before = memory_of(x=x, y=y) | {"gate": chosen.astype(np.int32), "trips": trips.astype(np.int32)}
     k.grad()
     expected = np.where(chosen, slopes(x.to_numpy(), trips, chosen), 0)
     near(gradient(k.ir(), before), "x.grad", x.grad.to_numpy(), expected)

@@ -22,7 +22,7 @@ from ..runtime.usage_errors import TapeError
 from .array_claims import ArrayClaim
 from .backward_pass import BackwardPass
 from .gradients import clear_all_gradients
-from .host_reads import HostReads, site
+from .host_reads import HostReads, results, site
 from .losses import terms_of
 from .overwrites import ConstantLaunch, box_of, replaced_elements
 from .tape_replay import TapeReplay
@@ -249,7 +249,7 @@ class Tape(TapeReplay):
             self._guard.before_launch(binding, scalars)
         if self._counts:
             self._end_unseen(shared_boxes(binding, scalars))
-        differentiated = [binding] if self._records and _has_gradient(binding) else []
+        differentiated = [binding] if self._records and _is_recorded(binding) else []
         if self._records and self._checks is not None:
             self._calls += self._checks.before_call()
         if not self.recording and not self.constant:
@@ -308,7 +308,7 @@ class Tape(TapeReplay):
                 self._log.shared.remember(array, boxes)
         if self._records:
             self._calls.append(lambda: binding.again(scalars))
-            if _has_gradient(binding):
+            if _is_recorded(binding):
                 self._log.add(self._record(binding, scalars, draws))
         if self._ending:
             ending, self._ending = self._ending, {}
@@ -387,6 +387,9 @@ class Tape(TapeReplay):
                 self._log.shared.remember(array)
 
 
-def _has_gradient(binding: Binding) -> bool:
-    """Return True if the gradient of a launch does something. Raise its error if it is refused."""
-    return bool(binding.program.gradients) and binding.prepare_taped().has_effect
+def _is_recorded(binding: Binding) -> bool:
+    """Return True if the gradient of a launch does something, or what it returns may have a derivative.
+
+    Raise the error of the gradient if it is refused.
+    """
+    return bool(binding.program.gradients) and (binding.prepare_taped().has_effect or bool(results(binding)))

@@ -7,10 +7,9 @@ an option. An argument of `init` counts more than a variable.
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
-from ..compiler.errors import DeviceError
+from ..compiler.errors import DeviceError, warn
 from ..compiler.ir.types import f32, f64, i32, i64
 from ..runtime import session
 from ..runtime.dialect_options import OPTIONS
@@ -60,7 +59,7 @@ def _replaced(arch: str | None, is_fallback: bool) -> str | None:
         return arch
     if not is_fallback:
         raise DeviceError(f"no kernel runs on {arch} here; cure: use sg.cpu, sg.cuda or sg.vulkan")
-    warnings.warn(f"no kernel runs on {arch} here; the CPU runs the kernels instead", RuntimeWarning, stacklevel=4)
+    warn(f"no kernel runs on {arch} here; the CPU runs the kernels instead", RuntimeWarning)
     return "cpu"
 
 

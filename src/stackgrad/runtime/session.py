@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import warnings
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..backends import disk_cache, registry
 from ..backends.forks import free_in_child
 from ..backends.words import GENERATION, WATCHED, words
-from ..compiler.errors import DeviceError
+from ..compiler.errors import DeviceError, warn
 from ..compiler.ir.types import SCALARS, Scalar, f32, f64, i32, i64
 from . import dialect_options
 from .thread_state import ForwardMode, ThreadState, ThreadStates, Watcher, WeakCollection
@@ -302,7 +301,7 @@ def _started(settings: Settings, is_fallback: bool) -> tuple[Settings, Backend]:
     except DeviceError as problem:
         if not is_fallback:
             raise
-        warnings.warn(f"{problem}; the CPU runs the kernels instead", RuntimeWarning, stacklevel=3)
+        warn(f"{problem}; the CPU runs the kernels instead", RuntimeWarning)
         return replace(settings, arch="cpu"), available("cpu")
 
 
