@@ -146,7 +146,8 @@ class Patterns(LocalArrays):
         if array is None:
             return []
         outer, inner, twice = self.fresh("j"), self.fresh("j"), self.draw.boolean(0.3)
-        with self.block("serial", indices={outer: IntInterval(i32, 0, 2), inner: IntInterval(i32, 0, MOST)}):
+        around = {outer: IntInterval(i32, 0, 2)} if twice else {}
+        with self.block("serial", indices={**around, inner: IntInterval(i32, 0, MOST)}):
             element = m.Element("y", (self._permutation(m.Name(inner)),))
             made = [self._changed(element) if self.draw.boolean(0.3) else self._anew(element)]
             made += self._leave(mul(element, element))
