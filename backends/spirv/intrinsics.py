@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..codegen import ir
-from ..codegen.types import F32, bits_type
+from ..codegen.types import F32, F64, bits_type
 from . import square_roots
 from .code import I32
 from .module import SpirvValue
@@ -152,6 +152,35 @@ def _trailing_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> S
     return _set_bits(e, below)
 
 
+# ---- rounding -----------------------------------------------------------------------------------------------------
+
+
+def _trunc(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
+    """Emit the integral real next to `x` toward zero; a `coarse` driver gets floor and ceil, which it has right."""
+    b = e.b
+    if x.type != F64 or not e.m.features.quirks.coarse:
+        return b.glsl("trunc", x.type, x)
+    is_negative = b.fcmp_ordered("<", x, e.const(x, 0.0))
+    return b.select(is_negative, b.glsl("ceil", x.type, x), b.glsl("floor", x.type, x))
+
+
+def _roundeven(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
+    """Emit the integral real nearest to `x`, the even one of two; a `coarse` driver gets a sum that rounds so.
+
+    |x| + 2^52 has no digits behind the point, so the sum itself is rounded to the nearest even integer. Numbers of at
+    least 2^52 are integral, and results of zero take their sign from ceil or floor.
+    """
+    b = e.b
+    if x.type != F64 or not e.m.features.quirks.coarse:
+        return b.glsl("roundeven", x.type, x)
+    zero, limit = e.const(x, 0.0), e.const(x, 2.0**52)
+    is_negative = b.fcmp_ordered("<", x, zero)
+    size = b.select(is_negative, b.fneg(x), x)
+    near = b.fsub(b.fadd(size, limit), limit)
+    rounded = b.select(b.fcmp_ordered("<", size, limit), b.select(is_negative, b.fneg(near), near), x)
+    return b.select(b.fcmp_ordered("==", rounded, zero), _trunc(e, x), rounded)
+
+
 # ---- reals to integers ------------------------------------------------------------------------------------------
 
 
@@ -179,7 +208,8 @@ def _saturated(signed: bool) -> Callable[..., SpirvValue]:
 
 INTRINSICS: dict[str, Callable[..., SpirvValue]] = {
     **{name: _step(name) for name in ("floor", "ceil")},
-    **{name: _glsl(name) for name in ("trunc", "roundeven")},
+    "trunc": _trunc,
+    "roundeven": _roundeven,
     "fabs": _magnitude,
     "fma": _hiding("fma"),
     "sqrt": square_roots.sqrt,

@@ -21,6 +21,8 @@ class Quirks:
         known_factors: what the driver knows of factors leads to wrong results (opaque_values.py)
         known_trips: what the driver knows of the trips of a loop leads to wrong results (opaque_values.py)
         flushes: subnormal numbers of f32 may be taken for zeros (subnormals.py)
+        coarse: Trunc and RoundEven of f64 lose the sign of zeros, break ties toward zero, and round no number above
+            2^31; lavapipe does so on processors without AVX-512
         shallow: conditions that nest deeper than a table of the driver are left out without an error; lavapipe has 80
             entries, of which a shader itself takes some
     """
@@ -30,6 +32,7 @@ class Quirks:
     known_factors: bool = False
     known_trips: bool = False
     flushes: bool = False
+    coarse: bool = False
     shallow: bool = False
 
 
@@ -42,6 +45,6 @@ def quirks_of(name: str, vendor: int, modes: tuple[tuple[str, int], ...]) -> Qui
         modes: float controls that the device has
     """
     if "llvmpipe" in name:
-        return Quirks(loop_limit=True, known_zeros=True, shallow=True)
+        return Quirks(loop_limit=True, known_zeros=True, coarse=True, shallow=True)
     nvidia = vendor == NVIDIA
     return Quirks(known_factors=nvidia, known_trips=nvidia, flushes=("DenormPreserve", 32) not in modes)

@@ -132,7 +132,7 @@ class PairedIntWriter(ArithmeticWriter):
         zero, unit = self.const(x.type, 0.0), self.const(x.type, 2.0**32)
         negative = self.fcmp_ordered("<", x, zero)
         size = self.select(negative, self.fneg(x), x)
-        upper = self.glsl("trunc", x.type, self.fmul(size, self.const(x.type, 2.0**-32)))
+        upper = self.glsl("floor", x.type, self.fmul(size, self.const(x.type, 2.0**-32)))
         lower = self.fsub(size, self.fmul(upper, unit))
         found = self.pair(*(self.exact(I32, "ConvertFToU", part) for part in (lower, upper)))
         return self.select(negative, self.negated(found), found) if name == "ConvertFToS" else found

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def peer_python() -> str:
 @cache
 def installed(package: str, python: str) -> str | None:
     """Return the version of a package that an interpreter has installed, or None; the package is not imported."""
-    if python == sys.executable and not find_spec(package):
+    if python == sys.executable and not _is_installed(package):
         return None
     ask = f"{ALONE}from importlib.metadata import version; print(version({package!r}))"
     found = subprocess.run([python, "-c", ask], capture_output=True, text=True)
@@ -259,3 +259,11 @@ def _failure(error: str) -> Outcome:
 def _array(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     plain = [float.fromhex(v) if isinstance(v, str) else v for v in values]
     return np.array(plain, dtype).reshape(shape)
+
+
+def _is_installed(package: str) -> bool:
+    """Return True if a package itself is installed; modules of stackgrad.compat that stand for it do not count."""
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False

@@ -12,7 +12,7 @@ _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
     sys.path.append(_HERE)
 
-from programs import run  # noqa: E402
+from compat_programs import run  # noqa: E402
 
 IMPORTS = """
 import sys

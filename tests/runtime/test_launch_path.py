@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -33,7 +34,7 @@ class Way(NamedTuple):
 
 
 def way(call: Callable[[], Any]) -> Way:
-    """Make a call. Generated methods and the interpreter's own functions do not count."""
+    """Make a call. Generated methods, the interpreter's own functions and finalizers of old garbage do not count."""
     seen: list[str] = []
 
     def see(frame: FrameType, event: str, argument: Any) -> None:
@@ -42,11 +43,14 @@ def way(call: Callable[[], Any]) -> Way:
             seen.append(module)
 
     before = sys.getprofile()
+    gc.collect()
+    gc.disable()
     sys.setprofile(see)
     try:
         call()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return Way(len(seen), len(set(seen)))
 
 
