@@ -69,7 +69,7 @@ def peer_python() -> str:
 @cache
 def installed(package: str, python: str) -> str | None:
     """Return the version of a package that an interpreter has installed, or None; the package is not imported."""
-    if python == sys.executable and not _is_installed(package):
+    if python == sys.executable and not is_installed(package):
         return None
     ask = f"{ALONE}from importlib.metadata import version; print(version({package!r}))"
     found = subprocess.run([python, "-c", ask], capture_output=True, text=True)
@@ -261,7 +261,7 @@ def _array(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> n
     return np.array(plain, dtype).reshape(shape)
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Return True if a package itself is installed; modules of stackgrad.compat that stand for it do not count."""
     try:
         return bool(version(package))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 import pytest
-from stackgrad.harness.tools.peers import Peer
+from stackgrad.harness.tools.peers import Peer, is_installed
 
 PROGRAM = """
 import json
@@ -77,15 +75,6 @@ EXPECTED = [
     ["Type or Value"] * 6,
 ]
 """What Quadrants 1.3 prints."""
-
-
-def is_installed(package: str) -> bool:
-    """Whether the package itself is there: modules that stand for it, as those of stackgrad.compat, do not count."""
-    try:
-        return bool(version(package))
-    except PackageNotFoundError:
-        return False
-
 
 PACKAGES = [name for name in ("stackgrad", "quadrants") if is_installed(name)]
 
