@@ -11,7 +11,12 @@ KEEPS = (("SignedZeroInfNanPreserve", 32), ("DenormPreserve", 32))
 @pytest.mark.parametrize(
     ("name", "vendor", "modes", "expected"),
     [
-        ("llvmpipe (LLVM 15.0.6, 256 bits)", 0x10005, (), Quirks(loop_limit=True, known_zeros=True, shallow=True)),
+        (
+            "llvmpipe (LLVM 15.0.6, 256 bits)",
+            0x10005,
+            (),
+            Quirks(loop_limit=True, known_zeros=True, coarse=True, shallow=True),
+        ),
         (
             "NVIDIA H200",
             NVIDIA,
