@@ -1,1 +1,1 @@
-"""This package contains the backends; `registry` lists them and loads each one when it is first asked for."""
+"""This package contains the backends; `registry` lists them and loads each one at its first use."""

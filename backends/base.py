@@ -122,14 +122,14 @@ class Concurrency:
     claimed: bool = False
 
     def rows(self, passing: int | None) -> int:
-        """Return how many rows are in use at once; `passing` iterations need a row, None if their number is unknown."""
+        """Return the number of rows in use at once; only `passing` iterations need a row (None: an unknown number)."""
         places = self.threads * self.lanes
         return min(passing, places) if passing is not None and (self.claimed or not passing) else places
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Represent the pair of seed and launch number from which all random numbers of a launch follow.
+    """Represent the seed and the launch number from which all random numbers of a launch follow.
 
     Attributes:
         seed: seed of the runtime
@@ -164,7 +164,7 @@ class Executable(Protocol):
 
     @property
     def growths(self) -> int:
-        """Return the number of launches that made the adstack heap larger."""
+        """Return the number of launches for which the adstack heap had to be made larger."""
         ...
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
@@ -224,7 +224,7 @@ class Remote(Protocol):
         ...
 
     def wait(self) -> None:
-        """Wait for all launches if any may be in flight; then the host may touch arrays until the next launch."""
+        """Wait until all launches are over; then the host may access arrays until the next launch."""
 
     def is_own(self, array: np.ndarray) -> bool:
         """Return True if launches use the array in place, without a copy."""
@@ -248,7 +248,7 @@ class Remote(Protocol):
         """Return the `__cuda_array_interface__` of an array of the backend."""
 
     def duplicate(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of the array, made on the device after all launches, that launches use in place."""
+        """Return a copy of the array that is made on the device after all launches and that launches use in place."""
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
         """Return an element as a Python number, read after all launches."""
@@ -260,7 +260,7 @@ class Remote(Protocol):
         """Store `value`, converted to the array's dtype, in `array[place]`, after all launches."""
 
     def share(self, array: np.ndarray) -> None:
-        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns.
+        """Make later launches on an array end before their calls return, because foreign code uses the array too.
 
         From now on, launches that use this memory are over when they return.
         """

@@ -260,7 +260,7 @@ def _note_use(file: BinaryIO) -> None:
 
 
 def _content(file: BinaryIO, key: bytes) -> bytes | None:
-    """Return the data in a file, or None if it is not an entry of this format under this key.
+    """Return the data that a file holds, or None if it is not a cache entry of this format under this key.
 
     The head says how long the file must be, so only the head is read of a long file that is no entry.
     """
@@ -385,7 +385,7 @@ def chosen_cache() -> DiskCache | None:
 
 
 def _is_the_default(folder: Path) -> bool:
-    """Return True if the command line uses this cache folder when no option is given."""
+    """Return True if the command line uses this folder as its cache without any option."""
     try:
         return folder == Path(os.environ.get("STACKGRAD_CACHE_DIR") or default_folder()).expanduser().absolute()
     except RuntimeError:  # no home

@@ -41,7 +41,7 @@ class UnsafePathError(OSError):
 
 
 def kind_of(mode: int) -> str:
-    """Return what a file is, such as `a folder` or `a link`, or an empty string for a regular file."""
+    """Return a phrase for the kind of a file, such as `a folder` or `a link`, or "" for a regular file."""
     return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no file")
 
 
@@ -84,7 +84,7 @@ class Folder:
         return name if _HELD else self.path / name
 
     def look(self, name: str) -> os.stat_result:
-        """Return the status of a file, without following a link."""
+        """Return the status of a file (as `os.stat` does), without following a link."""
         return os.stat(self._name(name), dir_fd=self._held, follow_symlinks=False)
 
     def names(self) -> list[str]:

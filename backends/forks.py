@@ -48,19 +48,19 @@ def renew_in_child(renew: Callable[[], object]) -> None:
 
 
 def _before() -> None:
-    """Acquire all registered locks before the process forks."""
+    """Acquire all registered locks; the process calls this function before it forks."""
     for _, lock in _held:
         lock.acquire()
 
 
 def _after() -> None:
-    """Release the locks in the parent process after a fork."""
+    """Release all registered locks in the parent process after a fork."""
     for _, lock in reversed(_held):
         lock.release()
 
 
 def _in_child() -> None:
-    """Release the registered locks in a forked child, and call the methods that renew its state."""
+    """Release all registered locks in a forked child, and call the methods that renew its state."""
     for lock in list(_freed):
         # The standard library does the same with its own locks.
         lock._at_fork_reinit()  # type: ignore[attr-defined]

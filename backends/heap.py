@@ -175,7 +175,7 @@ def _address(memory: mmap.mmap) -> int:
 
 
 def _mapped(size: int) -> mmap.mmap | None:
-    """Return new private memory from the system, or None if the system refuses."""
+    """Return new private memory of the process, or None if the system refuses to give it."""
     try:
         return map_pages(size)
     except (OSError, OverflowError, ValueError):

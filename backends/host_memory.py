@@ -65,7 +65,7 @@ def address_limit() -> int:
 
 
 def _machine() -> int:
-    """Return the bytes of memory and swap that are free or can be freed, or all memory if that is unknown."""
+    """Return the bytes of memory and swap that are free or can be freed; if unknown, all memory."""
     fields = dict(line.split(":", 1) for line in _lines(PROC / "meminfo") if ":" in line)
     try:
         return 1024 * sum(int(fields[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
@@ -98,7 +98,7 @@ def _groups() -> Iterator[int]:
 
 
 def _cached(folder: Path) -> int:
-    """Return the bytes of cached files that a control group's usage includes but the system can free."""
+    """Return the bytes of cached files that count as memory of a control group but that the system can free."""
     for line in _lines(folder / "memory.stat"):
         name, _, number = line.partition(" ")
         if name in ("inactive_file", "total_inactive_file") and number.isdigit():
@@ -113,7 +113,7 @@ def _number(path: Path) -> int | None:
 
 
 def _lines(path: Path) -> list[str]:
-    """Return the lines of a file; an unreadable file has none."""
+    """Return the lines of a text file, or an empty list if the file cannot be read."""
     try:
         return path.read_text().splitlines()
     except (OSError, ValueError):

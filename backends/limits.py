@@ -22,7 +22,7 @@ LOCAL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Limit:
-    """Describe a feature of the IR that a backend does not support: how to find it, reason, cure and example.
+    """Describe a feature of the IR that a backend lacks: how to find it, reason, cure and an example.
 
     Attributes:
         backend: name of the backend
@@ -81,7 +81,7 @@ LIMITS = (
 
 
 def check(kernel: Kernel, backend: str) -> None:
-    """Raise Unsupported, with all findings at once, if the kernel exceeds a limit of the backend."""
+    """Raise Unsupported, with all statements concerned, if the kernel uses a feature that the backend lacks."""
     found = [
         Diagnostic(f"kernel {kernel.name}: {limit.reason}: `{_first_line(stmt)}`", limit.cure, kernel.span(stmt.loc))
         for limit in LIMITS

@@ -55,7 +55,7 @@ class UnknownBackend(StackgradError, KeyError):
 
 
 def get(name: str) -> Backend:
-    """Return the only instance of a backend in this process, creating it the first time.
+    """Return the only instance of a backend in this process, which is created at the first call.
 
     Raises:
         UnknownBackend: for an unknown name
@@ -82,12 +82,12 @@ def put(name: str, backend: Backend) -> None:
 
 
 def probe_all() -> dict[str, Probe]:
-    """Return the availability of each backend on this machine. A backend that cannot be imported is unavailable."""
+    """Return a Probe for each backend, which says if it can run here; a backend that fails to import cannot."""
     return {name: _probe(name) for name in BACKENDS}
 
 
 def _probe(name: str) -> Probe:
-    """Return the availability of one backend on this machine, with a reason if it is unavailable."""
+    """Return a Probe that says if one backend can run on this machine, with a reason if it cannot."""
     try:
         return get(name).probe()
     except ImportError as error:

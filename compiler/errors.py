@@ -134,7 +134,7 @@ class Refusals:
         self._known: dict[Hashable, tuple[type[LocatedError], list[Diagnostic]]] = {}
 
     def once(self, work: Hashable, do: Callable[[], T]) -> T:
-        """Return what some work gives. If it has raised a located error before, raise an equal error.
+        """Run `do` and return its result; if the same work has failed before, raise an equal error without running it.
 
         Args:
             work: A key that is equal for the same work.
@@ -151,7 +151,7 @@ class Refusals:
 
 
 def _located(kind: type[LocatedError], diagnostics: list[Diagnostic]) -> LocatedError:
-    """Return an error of a class whose own constructor may take something else than diagnostics."""
+    """Return an error of the class `kind` with these diagnostics, without a call of the constructor of the class."""
     error = kind.__new__(kind)
     LocatedError.__init__(error, diagnostics)
     return error

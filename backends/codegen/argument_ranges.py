@@ -26,7 +26,7 @@ APART = 48
 
 
 def ranges_of(m: ModuleState, task: int) -> RealRanges:
-    """Return the intervals of a task's real values, or an object without intervals if no code depends on them."""
+    """Return the intervals of the real values of a task; they are not computed if no code depends on them."""
     if task not in m.ranges:
         differs = m.target.lean and not m.options.precise and not m.options.debug
         m.ranges[task] = real_ranges(m.kernel.tasks[task]) if differs and _asks(m.kernel.tasks[task]) else RealRanges()
@@ -60,7 +60,7 @@ def needs_library(e: TaskEmitter, loop: n.For | n.While) -> bool:
 
 
 def is_code_shorter(e: TaskEmitter, loop: n.For | n.While) -> bool:
-    """Return True if code for usual trips of a loop, mostly all but the first, is shorter than for any trip."""
+    """Return True if the usual trips of a loop, mostly all but the first, can have shorter code than the others."""
     inside = [s for s in walk(loop.body) if isinstance(s, n.Op) and s.op in LEAN]
     return is_innermost(loop) and any(
         form_within(s.op, _reach(e, s, True)) != form_within(s.op, _reach(e, s, False)) for s in inside
@@ -68,6 +68,6 @@ def is_code_shorter(e: TaskEmitter, loop: n.For | n.While) -> bool:
 
 
 def first_is_apart(e: TaskEmitter, loop: n.For) -> bool:
-    """Return True if the first trip of a loop is emitted separately, so that all later trips use shorter code."""
+    """Return True if the first trip of a loop gets code of its own, so that later trips can use shorter code."""
     small = sum(1 for _ in walk(loop.body)) <= APART
     return e.m.target.lean and small and not pops_history(loop) and is_code_shorter(e, loop)

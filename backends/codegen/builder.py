@@ -25,12 +25,12 @@ _ORDER: dict[str, Callable[[int, int], bool]] = {
 
 
 def _among(scope: str) -> str:
-    """Return the `syncscope` text of an atomic instruction in LLVM IR; it is empty for an empty scope."""
+    """Return the text `syncscope(...)` for an atomic instruction of LLVM IR, or "" if the scope is empty."""
     return f'syncscope("{scope}") ' if scope else ""
 
 
 def _number(x: LLVMValue) -> int | None:
-    """Return the number of a constant scalar integer, or None for any other value."""
+    """Return the Python number of a constant scalar integer, or None for any other LLVM value."""
     return x.constant if type(x) is Constant else None
 
 

@@ -47,7 +47,7 @@ class CheckedEmitter:
     """Ends of the launch that are put off; None where they are emitted at once."""
 
     def checked_axes(self, stmt: passes.Checked) -> Collection[int]:
-        """Return the axes of an access whose index is compared with the extent right before the access."""
+        """Return the axes of an array access whose indices are compared with the extents right before the access."""
         return self.checks.of(stmt)
 
     def checks_before(self, loop: For) -> Sequence[LoopCheck]:

@@ -120,7 +120,7 @@ class ModuleState:
 
     @cached_property
     def deciding(self) -> frozenset[Value]:
-        """Return the values that branching code and masked code must compute bit for bit alike.
+        """Return the IR values that branching code and masked code must compute with the same bits.
 
         Control depends on their last bit, and a kernel, its gradient and its counting kernel may each run as branching
         or as masked code. Without lanes there is only one kind of code, and the set is empty.

@@ -32,7 +32,7 @@ WORTH = 40
 
 @dataclass(frozen=True)
 class Gate:
-    """Represent a gate: the condition and the value of it that lets an iteration pass.
+    """Represent a gate by its condition and by the truth value with which an iteration passes it.
 
     Attributes:
         cond: Condition of the gate.
@@ -43,13 +43,13 @@ class Gate:
     opens: bool
 
     def guards(self, stmt: Stmt) -> bool:
-        """Return True if a statement is an if that has effects only where the gate lets the iteration pass."""
+        """Return True if a statement is an `if` on the gate's condition without effects where the gate is closed."""
         if not isinstance(stmt, n.If) or stmt.cond != self.cond or _is_silent(stmt):
             return False
         return all(map(_is_silent, stmt.orelse if self.opens else stmt.then))
 
     def inside(self, stmt: Stmt) -> Block:
-        """Return the branch that runs if the gate is open, if `stmt` is an `if` of the gate; else `stmt` itself."""
+        """Return the block of an `if` on the gate's condition that runs if the gate is open; keep other statements."""
         if not isinstance(stmt, n.If) or not self.guards(stmt):
             return (stmt,)
         return stmt.then if self.opens else stmt.orelse
@@ -81,7 +81,7 @@ class ScanPlan:
 
     @property
     def flat(self) -> Task:
-        """Return the task with the ifs of the gate replaced by their contents, for code that masks out closed lanes."""
+        """Return the task without the ifs of its gate, for code that masks out lanes whose gate is closed."""
         return replace(self.task, body=(*self.before, *self.after))
 
 
@@ -135,7 +135,7 @@ def _gate(task: Task, u: Uniformity) -> tuple[Gate, Block] | None:
 
 
 def _astray(task: Task, gate: Gate, deciding: Block) -> list[n.Load]:
-    """Return the loads that run even if the gate is closed, do not decide the gate, and whose index may be outside.
+    """Return loads that may fail if they run where the gate is closed, and that do not decide the gate.
 
     An iteration whose gate is closed runs them, so such a load may end the launch although nobody uses its value. A
     scan that runs the load too, which costs a comparison, loses no error; it can run only loads ahead of the gate.
@@ -161,7 +161,7 @@ def _is_heavy(ifs: Sequence[Stmt]) -> bool:
 
 
 def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
-    """Split a task's body: return the statements before the gate, and the rest with the gate's ifs unwrapped.
+    """Return the statements of a body before its gate, and those after it without the ifs of the gate.
 
     In the rest, the contents of the gate's ifs stand in place of these ifs.
     """
@@ -200,7 +200,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
 
 
 def _slice(block: Block, values: Iterable[Value]) -> Block | None:
-    """Return the statements of a block on which some values depend, or None if a scan cannot run one of them."""
+    """Return the statements that compute some values of a block, or None if a scan cannot run one of them."""
     wanted: set[Value] = set(values)
     names: set[str] = set()
     taken: list[Stmt] = []

@@ -84,7 +84,7 @@ def check_indices(
 def _put_off(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Emit index comparisons, defer their traps, and return the condition 'outside', or None if no axis is checked."""
+    """Emit index comparisons whose traps are deferred; return the condition 'outside', or None without checks."""
     found: ir.LLVMValue | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]

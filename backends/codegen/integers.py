@@ -15,7 +15,7 @@ from .types import I1, I32, const, like, suffix
 
 
 def neg(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return 0 - x, which wraps at the least value."""
+    """Return the negated integer 0 - x; the least integer wraps around to itself."""
     return e.b.sub(e.const(x, 0), x)
 
 
@@ -62,7 +62,7 @@ def ffs(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def shift(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the table entry for a shift whose count is taken modulo the width, which is a power of two."""
+    """Return the entry of the table of operations for a shift, whose count is taken modulo the width."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
         shifted: ir.LLVMValue = getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
@@ -72,7 +72,7 @@ def shift(name: str) -> Callable[..., ir.LLVMValue]:
 
 
 def extremum(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the table entry of integer min or max, which compares signed or unsigned as the type says."""
+    """Return the entry of the table of operations for integer min or max, signed or unsigned by the type."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(("s" if t.is_signed else "u") + name, x, y)

@@ -71,7 +71,7 @@ def write_both_forms(b: Any, needed: ir.LLVMValue, write: Callable[[bool], objec
 
 
 def write_where_inside(e: Any, task: Task, write: Callable[[], None]) -> None:
-    """Emit a task; if it is short and has no adstacks, emit it with and without the checks that a launch decides.
+    """Emit a task, in a version with and one without index checks if the task is short and has no adstacks.
 
     The condition is the same for all iterations, but a branch on it in every iteration costs as much as it saves, and
     keeps their accesses apart.

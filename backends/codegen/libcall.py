@@ -36,7 +36,7 @@ LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def libcall(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the table entry for an operation that calls the library function `name`, for f32 or f64."""
+    """Return the entry of the table of operations that calls a math library's function `name`, for f32 or f64."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return call(e, name, *args)

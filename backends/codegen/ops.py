@@ -44,7 +44,7 @@ def apply(e: ArithEmitter, name: str, types: tuple[Scalar, ...], *args: ir.LLVMV
 
 
 def by_kind(real: OpRow, integer: OpRow) -> OpRow:
-    """Return a table entry that uses `real` for reals and `integer` for everything else."""
+    """Return a table entry that emits an operation by `real` for real operands and by `integer` for all others."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return (real if t.is_real else integer)(e, t, *args)
@@ -53,7 +53,7 @@ def by_kind(real: OpRow, integer: OpRow) -> OpRow:
 
 
 def intrinsic(name: str) -> OpRow:
-    """Return a table entry that is one LLVM intrinsic, overloaded on its operand."""
+    """Return a table entry that emits a call of the LLVM intrinsic `name`, overloaded on the operand's type."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(name, *args)
@@ -104,7 +104,7 @@ def _floordiv_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue)
 
 
 def _mod_real(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the remainder of x / y with the sign of y, computed from fmod; a zero result has the sign of y, too."""
+    """Return the remainder of x / y with the sign of y, computed from fmod; a zero also gets the sign of y."""
     b = e.b
     r = call(e, "fmod", x, y)
     zero = e.const(r, 0.0)

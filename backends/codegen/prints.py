@@ -121,7 +121,7 @@ class PrintBuffer:
         self._sites.pop(number, None)
 
     def take(self) -> PrintedText:
-        """Empty the buffer and return its text and the number of lost prints; the caller holds the lock."""
+        """Empty the print buffer and return its text and the number of lost prints; the caller holds the lock."""
         claimed, lost = int(self._words[0]), int(self._words[1])
         if not claimed and not lost:
             return NOTHING
@@ -183,7 +183,7 @@ Given = TypeVar("Given")
 
 
 def finish_and_collect(prints: PrintBuffer | None, finish: Callable[[], Given]) -> tuple[Given, PrintedText]:
-    """Run `finish`, which waits until no launch prints; return its result and the text printed until then."""
+    """Wait until no launch prints, by calling `finish`, and return its result and the text printed until then."""
     if prints is None:
         return finish(), NOTHING
     with prints.lock:

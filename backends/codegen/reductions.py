@@ -91,7 +91,7 @@ def _is_fixed(forms: Forms) -> bool:
 
 
 def neutral_element(op: str, t: Scalar) -> float | int:
-    """Return the number with which an update by `op` leaves each element as it is: 0 for add, infinity for min."""
+    """Return the number with which an atomic `op` leaves an element unchanged, such as 0 for an addition."""
     if op == "add":
         return -0.0 if t.is_real else 0
     if t.is_real:

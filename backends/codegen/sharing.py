@@ -84,7 +84,7 @@ class Sharing:
 
 
 def share(task: Task, threads: int, masked: bool) -> Sharing:
-    """Return how a parallel task is shared by `threads` threads; `masked`: the task runs as masked code."""
+    """Return how `threads` threads share the iterations of a parallel task; `masked` says it runs as masked code."""
     forms = IndexForms(task)
     by_array: dict[str, list[n.Atomic]] = {}
     for stmt in walk_task(task):
@@ -109,7 +109,7 @@ def share(task: Task, threads: int, masked: bool) -> Sharing:
 
 
 def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomic] = ()) -> bool:
-    """Return True if the results of the task may depend on the order in which iterations make their updates.
+    """Return True if the results of a task may depend on the order in which its iterations update elements.
 
     Sums and products of reals round, and a statement that reads an old value sees the order.
 
@@ -139,7 +139,7 @@ def _turn(stmt: Stmt, used: set[Value]) -> float:
 
 
 def _own(task: Task, forms: IndexForms, updates: list[n.Atomic]) -> bool:
-    """Return True if each of the given updates of an array changes only own elements of the iteration."""
+    """Return True if each of the given updates of an array changes only elements of its own iteration."""
     tuples = [tuple(forms.form(v) for v in stmt.indices) for stmt in updates]
     alike = tuple(column[0] for column in zip(*tuples) if all(form == column[0] for form in column))
     return is_own(alike, task, forms)

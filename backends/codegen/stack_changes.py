@@ -11,7 +11,7 @@ from ...compiler.ir.walk import walk
 
 
 def pushes_of_a_trip(loop: n.For) -> dict[str, n.StackPush]:
-    """Return the last push of a trip, for each adstack that a loop only pushes, and equally often in each trip.
+    """Return, for each adstack that a loop only pushes, and equally often per trip, the last push of a trip.
 
     The capacity of such a stack can be compared before the loop, instead of at each push.
     """
@@ -36,7 +36,7 @@ def pushes(body: Block, stack: str) -> int:
 
 
 def pops_of_a_trip(loop: n.For) -> dict[str, int]:
-    """Return the number of pops per trip, for each adstack that a loop only pops, and equally often in each trip."""
+    """Return, for each adstack that a loop only pops, and equally often per trip, the number of pops per trip."""
     if loop.stop is not None:
         return {}
     direct = Counter(s.stack for s in loop.body if isinstance(s, n.StackPop))

@@ -18,7 +18,7 @@ ALIGN = 8
 
 
 def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> tuple[dict[int, int], int]:
-    """Return (offsets in the row, by slot size, at which adstacks without slots are read; bytes of the row).
+    """Return the offsets in a row at which adstacks without slots are read, by slot size, and the row's bytes.
 
     Args:
         sizes: Bytes that a slot of each stack without slots would have.

@@ -139,7 +139,7 @@ class CpuExecutable:
 
     @property
     def is_bound(self) -> bool:
-        """Return True if argument blocks contain addresses of the adstack heap, because the kernel has adstacks."""
+        """Return True if argument blocks contain addresses of the adstack heap because the kernel uses adstacks."""
         return bool(self.layout.stacks)
 
     @property
@@ -181,7 +181,7 @@ class CpuExecutable:
         return block
 
     def refuse(self, block: ArgumentBlock, sizes: Sizes) -> bool:
-        """Raise the error for which a launch failed: of a signal handler, a callback, or the block's record."""
+        """Raise the error that made a launch fail: of a signal handler, a callback, or the block's error record."""
         raise_signal(block)
         self._raise_of_callback()
         published = [(s, stacks.stack_capacity(s, sizes)) for s in self.layout.stacks]

@@ -25,7 +25,7 @@ LANES_WORTH = 8
 
 
 def most_in_flight(row: int, content: int | None, threads: int, lanes: int, forced: bool = False) -> Concurrency:
-    """Return on how many threads and lanes a task may run, so that the rows of all lanes fit into memory.
+    """Return how many threads and lanes may run a task so that the adstack rows of all lanes fit into memory.
 
     Args:
         row: Bytes of the deepest iteration.

@@ -113,7 +113,7 @@ STOP = 1
 
 
 def raise_signal(block: ArgumentBlock) -> None:
-    """Raise the exception that a signal handler raised during the launch of the block; return if there is none.
+    """Raise the exception that a signal handler raised during a launch; return if it raised none.
 
     An error of the launch is forgotten then.
     """

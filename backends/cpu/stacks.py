@@ -49,7 +49,7 @@ class StackPlacement:
     growths: int = 0
 
     def flights(self, sizes: Sizes) -> dict[int, Concurrency]:
-        """Return for each task with adstacks how many threads and lanes may run at once."""
+        """Return, for each task with adstacks, the number of threads and of lanes that may run at once."""
         mine: dict[int, list[tuple[int, int, int | None]]] = {task: [] for task, _ in self.layout.rows}
         for stack in self.layout.stacks:
             slots = stack_capacity(stack, sizes)
@@ -57,7 +57,7 @@ class StackPlacement:
         return {task: self._flight(task, found) for task, found in mine.items()}
 
     def _flight(self, task: int, stacks: list[tuple[int, int, int | None]]) -> Concurrency:
-        """Return how many threads and lanes of a task may run at once, given the sizes of its adstacks."""
+        """Return the number of threads and of lanes that may run a task at once, given the sizes of its adstacks."""
         if task not in self.layout.threads_at:
             return Concurrency()
         row = sum(size * slots for size, slots, _ in stacks)

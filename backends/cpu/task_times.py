@@ -28,7 +28,7 @@ class TaskTimes:
 
     @property
     def aside(self) -> float:
-        """Return the seconds of the native call that were spent on compilation."""
+        """Return the seconds of the launch that were spent on compilation, not on tasks."""
         return sum(self._made.values())
 
     def around(self, launch: Callable[[int], int], block: ArgumentBlock, layout: BlockLayout) -> int:

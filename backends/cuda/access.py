@@ -54,7 +54,7 @@ class HostAccess:
         return made
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
-        """Do `array[place] = value`, with the value converted to the array's type."""
+        """Store `value`, converted to the type of the array, in `array[place]`, a part of the array."""
         device = self._device
         # The host reads the value itself.
         if isinstance(value, np.ndarray) and owner_of(value) is not None:
@@ -70,7 +70,7 @@ class HostAccess:
         self._settle_shared()
 
     def share(self, array: np.ndarray) -> None:
-        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns.
+        """Make later launches on an array end before their calls return, because foreign code uses the array too.
 
         From now on a call that launches on it returns only when the launch is over.
         """
@@ -81,7 +81,7 @@ class HostAccess:
         self._device.settle()
 
     def _settle_shared(self) -> None:
-        """Wait for the device after a host write, if any array is shared with code outside of the runtime."""
+        """Wait for the device after a host write if code outside of the runtime uses any array on the device."""
         if self._shared:
             self._device.driver.wait()
 

@@ -28,7 +28,7 @@ class BlockState:
         self.states: dict[int, tuple[int, int]] = {}
 
     def give_back(self) -> None:
-        """Free the device memory of the block; no launch may still use it."""
+        """Free the device memory of the argument block, which no launch may use any longer."""
         self.graphs.release()
         for address, size in self.states.values():
             self.buffers.give(address, size)
@@ -89,7 +89,7 @@ class CudaBlock(DeviceBlock):
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Keep copies of external arrays on the device inside the `with`; afterwards copy back the written arrays."""
+        """Keep copies of external arrays on the device during the `with` block; then copy written arrays back."""
         device, taken = self.device, []
         try:
             for name, array in self._foreign_arrays().items():

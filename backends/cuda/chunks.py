@@ -69,7 +69,7 @@ class ChunkLoop:
         return thread, b.zext(mine, I64), threads
 
     def _place(self, e: Emitter, count: ir.LLVMValue, blocks: ir.LLVMValue) -> None:
-        """Emit the chunk size, the first chunk of this thread block, and the distance to its next chunk."""
+        """Emit code that computes the chunk size, the first chunk of a thread block, and the distance to the next."""
         b = e.b
         threads, block = (b.zext(warp.special_register(e.m, b, name), I64) for name in ("ntid.x", "ctaid.x"))
         # A thread has no more iterations of a chunk than leave a chunk for each block, or the most.
@@ -84,7 +84,7 @@ class ChunkLoop:
         self._first = b.select(takes_part, b.mul(block, self._width), count)
 
     def _decide(self, e: Emitter) -> ir.LLVMValue:
-        """Emit gate tests for a chunk of any of the allowed sizes; return the number of iterations that pass."""
+        """Emit the gate tests of one chunk, for each allowed chunk size; return the number of iterations that pass."""
         b, joined = e.b, e.flow.append("decided")
         found = []
         for rounds in warp.ROUNDS[:-1]:

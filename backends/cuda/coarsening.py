@@ -31,7 +31,7 @@ _STRAIGHT = (*STRAIGHT, n.Local, *SCALAR_USES)
 
 
 def may_write_late(task: Task) -> bool:
-    """Return True if iterations that run together may all load before one of them writes.
+    """Return True if iterations that one thread runs together may all load before one of them writes.
 
     No iteration may read memory that it has written before; what other iterations write it does not read, as that is a
     race.

@@ -111,7 +111,7 @@ def layout_of(kernel: Kernel, options: Options) -> BlockLayout:
 
 
 def _state(task: Task, options: Options) -> TaskState:
-    """Return which data of a task are kept in device memory: its bounds, a list, partial sums."""
+    """Return which data of a task lie in device memory: its bounds, an iteration list, partial sums."""
     # A list comes in any order, so deterministic launches have none.
     listed = not options.deterministic and any(stack_allocas(task)) and gate_of(task) is not None
     words = len(element_sums(task, options)) * PARTIALS if options.deterministic else 0
@@ -119,7 +119,7 @@ def _state(task: Task, options: Options) -> TaskState:
 
 
 def _writes_its_bounds(task: Task) -> bool:
-    """Return True if loop bounds must be stored before the task starts, because computing them again could differ."""
+    """Return True if a task's bounds must be stored before it starts, because computing them later could differ."""
     inside = list(walk(task.bounds))
     if any(isinstance(s, (n.Random, n.Atomic, n.Store)) for s in inside):
         return True
@@ -170,7 +170,7 @@ class _EntryWriter:
 
 
 class _TaskEntriesWriter:
-    """Emit the GPU entry points of one task: those that compute its box, list, run or sum up its iterations."""
+    """Emit the GPU entry points of one task, which compute its box and list, and run or sum up its iterations."""
 
     def __init__(self, m: ModuleState, index: int, task: Task) -> None:
         self.m, self.index, self.task = m, index, task
@@ -306,7 +306,7 @@ class _TaskEntriesWriter:
         return task_function(self.m, self.index, self.task, name=name, additions=additions)
 
     def _is_linear(self, entry: _EntryWriter, box: ir.LLVMValue, own: frozenset[str]) -> ir.LLVMValue:
-        """Return the condition that the box starts at 0 and the extents of the own arrays equal those of the box."""
+        """Return the condition that the box starts at 0 and that all arrays with own elements have its extents."""
         b = entry.b
         # The extent of the first axis is not compared, because no number of an element depends on it.
         is_so: ir.LLVMValue = const(I1, True)

@@ -196,7 +196,7 @@ class CudaDevice(DeviceQueue):
 
     @contextmanager
     def capturing(self, stream: int) -> Iterator[list[int]]:
-        """Record launches of the `with` block as a CUDA graph, which is then appended to the yielded list.
+        """Record the launches of the `with` block as a CUDA graph, which is appended to the yielded list at its end.
 
         Nothing can be waited for inside.
         """
@@ -275,7 +275,7 @@ class CudaDevice(DeviceQueue):
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count the `with` block, in which a wait runs, as work in flight, so that other threads wait too."""
+        """Count a wait in the `with` block as work in flight, so that other threads wait for the device too."""
         # Another thread must wait for them too.
         self._waits += 1
         try:
@@ -321,7 +321,7 @@ class CudaDevice(DeviceQueue):
         self.launched()
 
     def _raise_after(self, text: PrintedText) -> None:
-        """Show printed text, then raise the device's error, or else an exception of the user's output stream.
+        """Show the text that kernels printed; then raise the device's error, or else that of the output stream.
 
         What that stream launches is over when this method returns; what it prints comes at the next wait.
         """
@@ -343,7 +343,7 @@ class CudaDevice(DeviceQueue):
     # -- what is dropped ------------------------------------------------------------------------------------
 
     def hold(self, thing: object, size: int = 0) -> None:
-        """Keep an object alive until all launches that may be in flight are over."""
+        """Keep an object alive until all launches that are in flight now are over."""
         self.drop(partial(_forget, thing), size)
 
     def tidy(self) -> None:

@@ -148,7 +148,7 @@ class Driver(Protocol):
         """Return the addresses of the driver's functions that native code calls, by name."""
 
     def describe(self, code: int) -> tuple[str, str]:
-        """Return (name, text) of an error code that the driver returned to native code."""
+        """Return (name, text) of the driver's error with this code, which native code received."""
 
     def attach(self) -> None:
         """Let the calling thread, and native code in it, use the GPU."""
@@ -175,13 +175,13 @@ class Driver(Protocol):
         """Return the address of host memory that the GPU can write, at the same address."""
 
     def free(self, address: int) -> None:
-        """Free memory of `allocate` or `allocate_managed`."""
+        """Free device memory that `allocate` or `allocate_managed` has returned."""
 
     def free_pinned(self, address: int) -> None:
-        """Free memory of `allocate_pinned`."""
+        """Free host memory that `allocate_pinned` has returned."""
 
     def free_memory(self) -> tuple[int, int]:
-        """Return (free bytes, all bytes) of the GPU's memory."""
+        """Return the number of free bytes and the number of all bytes of the GPU's memory."""
 
     def copy_in(self, to: int, source: int, size: int, stream: int | None = None) -> None:
         """Copy from the host to the device, after the work of the stream."""
@@ -190,13 +190,13 @@ class Driver(Protocol):
         """Copy from the device to the host, after the work of the stream; the copy is over when the call returns."""
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Copy from the device to the device; the call does not wait."""
+        """Copy memory from the device to the device; the call returns before the copy is done."""
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
-        """Write an item of 1, 2 or 4 bytes `count` times; the call does not wait."""
+        """Write an item of 1, 2 or 4 bytes `count` times to device memory; the call returns before this is done."""
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
-        """Set device memory to zero, without waiting."""
+        """Set device memory to zero; the call returns before this is done."""
 
     def new_stream(self) -> int:
         """Return a new stream."""
@@ -217,13 +217,13 @@ class Driver(Protocol):
         """Destroy a CUDA event, given its handle."""
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Record an event after the work that the stream has so far."""
+        """Record an event on a stream: it occurs when all work that the stream has so far is done."""
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
         """Make later work of the stream wait for the event; the host does not wait."""
 
     def elapsed(self, first: int, last: int) -> float:
-        """Return the milliseconds between two events, after waiting for them."""
+        """Return the milliseconds between two events, after waiting until both have occurred."""
 
     def begin_capture(self, stream: int) -> None:
         """Start to record the launches on the stream as a graph instead of running them."""
@@ -247,4 +247,4 @@ class Driver(Protocol):
         """
 
     def discard(self, instance: LaunchGraph) -> None:
-        """Destroy a graph of `instantiate`, which is launched no more."""
+        """Destroy a graph that `instantiate` returned and that is launched no more."""

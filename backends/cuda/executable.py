@@ -49,13 +49,13 @@ class LoadedKernel:
     owned: list[BlockState] = field(default_factory=list)
 
     def lose(self, owned: BlockState) -> None:
-        """Free the device memory of an argument block that was deleted; no launch may still use the block."""
+        """Free the device memory of a deleted argument block, which no launch may use any longer."""
         if owned in self.owned:
             self.owned.remove(owned)
             owned.give_back()
 
     def give_back(self, device: CudaDevice) -> None:
-        """Unload the code and free all device memory of the executable; no launch may still use it."""
+        """Unload the code and free all device memory of the executable, which no launch may use any longer."""
         while self.owned:
             self.owned.pop().give_back()
         device.records.release(self.record)
@@ -124,7 +124,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         return self.device.is_capturing
 
     def _run_staged(self, block: CudaBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
-        """Launch on device copies of the external arrays, and wait; raise Unsupported while a graph is recorded."""
+        """Launch on device copies of the external arrays and wait; raise Unsupported while launches are recorded."""
         if self.device.is_capturing:
             names = ", ".join(block.foreign)
             raise Unsupported(
@@ -143,13 +143,13 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
             self._start_own(block)
 
     def _start_own(self, block: CudaBlock) -> None:
-        """Call the host code and retry a refused launch; if the kernel prints, no other launch starts meanwhile."""
+        """Call the host code and retry a refused launch; a kernel that prints lets no other launch start meanwhile."""
         with self._starting:
             if self._launch(block.address) == FAILED:
                 self._again(block)
 
     def _again(self, block: CudaBlock) -> None:
-        """Retry a launch that the driver refused, once per cause that can be removed, or raise DriverError."""
+        """Retry a refused launch, once for each cause that can be removed; raise DriverError if it is refused again."""
         # A thread that the driver does not know yet must be attached; a graph for the launch may have to be made.
         driver = self.device.driver
         code = self._code(block)
@@ -163,7 +163,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         raise DriverError(code, *driver.describe(code), f"launch of kernel {self.kernel.name}")
 
     def _code(self, block: CudaBlock) -> int:
-        """Return the driver's error code of the block's last launch, which was refused."""
+        """Return the driver's error code for the refused launch of an argument block."""
         return block.word(self.layout.driver_error_at)
 
     @contextmanager
@@ -184,14 +184,14 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         return bool(self.layout.stacks or self.layout.state_size)
 
     def _prepare_ready(self, block: CudaBlock) -> bool:
-        """Allocate the device state of a block for ready launches; return False if a borrowed array prevents them."""
+        """Allocate the device state of a block for ready launches; return False if a borrowed array prevents these."""
         if block.borrowed or self.device.is_capturing:
             return False
         block.prepare()
         return True
 
     def refuse(self, block: CudaBlock, sizes: Sizes) -> bool:
-        """Retry a launch that the driver refused, or raise its error. Return True if the block stays launchable."""
+        """Retry a launch that the driver refused, or raise its error; return True if the block can launch again."""
         # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:

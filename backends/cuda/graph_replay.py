@@ -69,17 +69,17 @@ class RecordOffsets:
 
     @property
     def nodes(self) -> int:
-        """Return the byte offset of the handles of the graph's nodes."""
+        """Return the byte offset, in the argument block, of the handles of the CUDA graph's nodes."""
         return self.word(NODES)
 
     @property
     def plan(self) -> int:
-        """Return the byte offset, in the block, of the copy of the launch plan to which the graph's nodes are set."""
+        """Return the byte offset, in the argument block, of the launch plan for which the graph's nodes are set."""
         return self.word(NODES + self.entries)
 
     @property
     def parameters(self) -> int:
-        """Return the byte offset, in the block, of the copy of the parameters to which the graph's nodes are set."""
+        """Return the byte offset, in the argument block, of the parameters for which the graph's nodes are set."""
         return self.word(NODES + 2 * self.entries)
 
 
@@ -117,7 +117,7 @@ class _ReplayWriter:
         self.places = record_offsets(self.layout, len(keys))
 
     def emit(self) -> None:
-        """Emit the whole body of `sg.replay`: replay the launch by its CUDA graph, or return to single launches."""
+        """Emit the body of `sg.replay`, which replays the launch by its CUDA graph if a graph fits the launch."""
         b = self.b
         # The address is 0 while there are to be no graphs.
         self._leave_if(b.icmp_unsigned("==", self._table(LAUNCH_GRAPH), const(I64, 0)), PLAIN)
@@ -183,7 +183,7 @@ class _ReplayWriter:
     # -- steps ----------------------------------------------------------------------------------------------
 
     def _leave_where_captured(self) -> None:
-        """Emit a return from `sg.replay` if another library records the stream, since recordings take no graphs.
+        """Emit a return from `sg.replay` for a stream that another library records, which cannot record a graph.
 
         The default stream cannot be recorded, but it belongs to the current context: in another context a kernel is
         refused where a graph would run out of order.
@@ -205,7 +205,7 @@ class _ReplayWriter:
             self._leave_if(b.icmp_unsigned("!=", bad, const(I32, 0)), PLAIN)
 
     def _started(self) -> ir.LLVMValue:
-        """Return a bit mask of the entry points that this launch starts; `sg.replay` returns if it is 0."""
+        """Return a bit mask of the entry points that this launch starts; if it is 0, `sg.replay` returns."""
         b = self.b
         found: ir.LLVMValue = const(I64, 0)
         for place in range(len(self.keys)):
@@ -215,7 +215,7 @@ class _ReplayWriter:
         return found
 
     def _without(self, started: ir.LLVMValue) -> None:
-        """Emit the return from `sg.replay` if no graph fits; after enough equal launches it requests a new graph."""
+        """Emit the return from `sg.replay` without a fitting graph; it requests a graph after enough equal launches."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)

@@ -138,7 +138,7 @@ class _LaunchWriter:
             self._unless_refused(self.b.call_pointer(self._table(MEMSET, PTR), I32, arguments))
 
     def _lap(self, laps: ir.LLVMValue, number: int) -> None:
-        """Emit code that records the time on the stream, if a profile is taken.
+        """Emit code that records the time on the stream if the launch is profiled.
 
         Args:
             laps: Address of the handles of events, or 0.
@@ -208,7 +208,7 @@ class _LaunchWriter:
         self._start("finish", index, one)
 
     def _by_chunks(self, count: ir.LLVMValue, most: ir.LLVMValue) -> ir.LLVMValue:
-        """Return the number of threads with which a task runs its iterations chunk by chunk, at most `most`.
+        """Return the number of threads, at most `most`, with which a task runs its iterations chunk by chunk.
 
         Each thread tests several iterations if that leaves enough threads to keep the GPU busy.
         """
@@ -227,7 +227,7 @@ class _LaunchWriter:
         return b.select(b.icmp_unsigned("==", rest, const(I64, 0)), const(I64, self.width), narrow)
 
     def _choose(self, index: int, all_threads: ir.LLVMValue, threads: ir.LLVMValue, width: ir.LLVMValue) -> None:
-        """Emit code that plans a gated task: list and run the passing iterations if a list has memory, else run all."""
+        """Emit code that decides whether a gated task runs over a list of passing iterations or over all of them."""
         b = self.b
         listed, plain, done = (self.function.append_basic_block(name) for name in ("listed", "plain", "chosen"))
         room = self._slot(self.m.layout.room_at[index])
@@ -242,7 +242,7 @@ class _LaunchWriter:
         b.position_at_end(done)
 
     def _count(self, index: int, task: Task) -> ir.LLVMValue:
-        """Emit the computation of a task's iteration count; it is a very large number if the host cannot count."""
+        """Emit code that counts the iterations of a task; a count that the host cannot compute is a huge number."""
         # If the host cannot count, or fails, the number is very large, and the device reports the failure.
         if not is_countable(task):
             return const(I64, _UNKNOWN)

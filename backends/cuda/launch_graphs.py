@@ -77,7 +77,7 @@ class LaunchGraphs:
         block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
-        """Return a CUDA graph of the launch in the graph record, or None if the device already has MOST graphs.
+        """Return a CUDA graph of the launch in the graph record, or None if MOST graphs exist on the device.
 
         The result is None if the device has enough graphs.
 
@@ -108,7 +108,7 @@ class LaunchGraphs:
         ]
 
     def release(self) -> None:
-        """Destroy the graph of a block that is not launched any more."""
+        """Destroy the CUDA graph of an argument block that is launched no more."""
         held, self._held = self._held, None
         if held is not None:
             self._discard(held)

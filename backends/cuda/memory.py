@@ -46,7 +46,7 @@ def managed_zeros(device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[An
 
 
 def _asked(device: CudaDevice, size: int, ask: Any) -> int:
-    """Return the address that `ask(size)` allocates; if memory is short, free dropped memory and ask once more."""
+    """Return the address that `ask(size)` allocates; if memory is short, free dropped memory and try again."""
     try:
         address: int = ask(size)
     except DriverError as refused:
@@ -78,7 +78,7 @@ class Buffers:
         self._free: dict[int, list[int]] = {}
 
     def take(self, size: int) -> tuple[int, int]:
-        """Return (address, bytes) of a buffer; raise DeviceError if memory is short."""
+        """Return the address and the size of a free device buffer; raise DeviceError if memory is short."""
         size = 1 << max(size - 1, 255).bit_length()
         kept = self._free.get(size)
         if kept:

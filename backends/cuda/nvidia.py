@@ -122,7 +122,7 @@ class CudaDriver:
         self._call("cuCtxSetCurrent", self._context)
 
     def _on(self, stream: int | None) -> int:
-        """Attach the calling thread to the context, and return `stream`, or the current stream for None."""
+        """Attach the calling thread to the CUDA context, and return `stream`, or the current stream if it is None."""
         self.attach()
         return self.stream if stream is None else stream
 
@@ -181,17 +181,17 @@ class CudaDriver:
         return int(self._call("cuMemHostAlloc", max(size, 1), int(flags)))
 
     def free(self, address: int) -> None:
-        """Free memory of `allocate` or `allocate_managed`."""
+        """Free device memory that `allocate` or `allocate_managed` has returned."""
         self.attach()
         self._call("cuMemFree", address)
 
     def free_pinned(self, address: int) -> None:
-        """Free memory of `allocate_pinned`."""
+        """Free host memory that `allocate_pinned` has returned."""
         self.attach()
         self._call("cuMemFreeHost", address)
 
     def free_memory(self) -> tuple[int, int]:
-        """Return (free bytes, all bytes) of the GPU's memory."""
+        """Return the number of free bytes and the number of all bytes of the GPU's memory."""
         self.attach()
         free, total = self._call("cuMemGetInfo")
         return int(free), int(total)
@@ -214,7 +214,7 @@ class CudaDriver:
             self._call("cuMemcpyDtoDAsync", to, source, size, self._on(stream))
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
-        """Write an item of `width` bytes `count` times, after the work of the stream."""
+        """Write an item of `width` bytes `count` times to device memory, after the work of the stream."""
         if count:
             self._call(f"cuMemsetD{8 * width}Async", address, item, count, self._on(stream))
 
@@ -254,7 +254,7 @@ class CudaDriver:
         self._call("cuEventDestroy", event)
 
     def record(self, event: int, stream: int | None = None) -> None:
-        """Record an event after the work that the stream has so far."""
+        """Record an event on a stream: it occurs when all work that the stream has so far is done."""
         self._call("cuEventRecord", event, self._on(stream))
 
     def wait_event(self, event: int, stream: int | None = None) -> None:
@@ -262,7 +262,7 @@ class CudaDriver:
         self._call("cuStreamWaitEvent", self._on(stream), event, 0)
 
     def elapsed(self, first: int, last: int) -> float:
-        """Return the milliseconds between two events, after waiting for the last one."""
+        """Return the milliseconds between two events, after waiting until the later one has occurred."""
         self.attach()
         self._call("cuEventSynchronize", last)
         return float(self._call("cuEventElapsedTime", first, last))

@@ -20,7 +20,7 @@ MOST = 32
 
 
 def own_arrays(task: Task) -> frozenset[str]:
-    """Return the arrays that a task accesses only by its own indices; none if it has one axis, loops or a long body."""
+    """Return the arrays that a task accesses only by its indices; none for one axis, loops or a long body."""
     inside, indices = list(walk(task.body)), set(task.indices)
     if len(task.indices) < 2 or len(inside) > MOST:
         return frozenset()

@@ -39,7 +39,7 @@ def ptx(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> 
 
 
 def assemble(text: str, entries: Sequence[str], arch: str) -> str:
-    """Return the PTX of LLVM IR with these entry points."""
+    """Compile LLVM IR with these entry points to PTX text, and return the text."""
     with LOCK:
         module, machine = _compiled(text, arch, entries)
         return str(machine.emit_assembly(module))
@@ -47,7 +47,7 @@ def assemble(text: str, entries: Sequence[str], arch: str) -> str:
 
 @with_stack_room
 def ir_text(kernel: Kernel, arch: str = "sm_90", options: Options | None = None) -> str:
-    """Return the optimized LLVM IR that `ptx` makes PTX of."""
+    """Return the optimized LLVM IR of a kernel from which `ptx` makes its PTX."""
     code = generate(kernel, options or Options())
     with _refusals(kernel, code.text, arch, options), LOCK:
         return str(_compiled(code.text, arch, code.names)[0])

@@ -23,7 +23,7 @@ PARTIALS = 2048
 
 
 class PrivateSums(TaskExtension):
-    """Add code to a task that keeps the sums of atomic updates per thread and adds them up at the end.
+    """Sum up atomic updates of a task in a private variable of each thread, and add them at its end.
 
     Attributes:
         sums: Sums that threads keep.
@@ -36,7 +36,7 @@ class PrivateSums(TaskExtension):
         self.cells: list[ir.LLVMValue] = []
 
     def begin(self, e: Emitter) -> None:
-        """Emit one variable per sum for the thread's private value, initialized to the neutral element."""
+        """Emit a private variable of the thread for each sum, set to the neutral element of the operation."""
         e.numbered = self.numbered
         for s in self.sums:
             t = memory_type(s.dtype)

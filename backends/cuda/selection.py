@@ -63,7 +63,7 @@ class NestedGates:
 
 
 def gates_of(task: Task) -> NestedGates | None:
-    """Return the nested gates of a task whose exits are lowered, or None if it has no gate."""
+    """Return the nested gates of a task without break, continue and return, or None if it has no gate."""
     steps: list[tuple[Block, Gate]] = []
     known: set[int] = set()
     after, found = task.body, gate_of(task)
@@ -76,7 +76,7 @@ def gates_of(task: Task) -> NestedGates | None:
 
 
 def packed_gates(kernel: Kernel, index: int, options: Options) -> NestedGates | None:
-    """Return the gates of a task that is suited to run chunk by chunk over passing iterations, else None.
+    """Return the gates of a task if it should run chunk by chunk over the iterations that pass them, else None.
 
     Debug builds run statements in their order. Prints are rare, and short bodies of several axes have a better way.
     """

@@ -19,12 +19,12 @@ from ..llvm.atomics import combine
 
 
 def special_register(m: ModuleState, b: IRBuilder, name: str) -> ir.LLVMValue:
-    """Emit a read of the GPU's special register `name`, such as tid.x, and return its value as an i32."""
+    """Emit a read of a special register of the GPU, such as tid.x, and return the value as an i32."""
     return b.call(m.declare(f"llvm.nvvm.read.ptx.sreg.{name}", I32, []), [])
 
 
 def _wide(m: ModuleState, b: IRBuilder, name: str) -> ir.LLVMValue:
-    """Emit a read of the GPU's special register `name`, such as tid.x, and return its value as an i64."""
+    """Emit a read of a special register of the GPU, such as tid.x, and return the value as an i64."""
     return b.zext(special_register(m, b, name), I64)
 
 
@@ -65,7 +65,7 @@ def lanes(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
 
 
 def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.LLVMValue:
-    """Return the first chunk position whose condition this thread computes; neighboring threads have neighbors."""
+    """Return the first chunk position whose condition this thread computes; neighbors in a warp have the next ones."""
     lane = special_register(m, b, "laneid")
     return b.add(b.mul(b.sub(special_register(m, b, "tid.x"), lane), const(I32, rounds)), lane)
 
@@ -135,7 +135,7 @@ def _sum(b: IRBuilder, values: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
 
 
 def _ballot(m: ModuleState, b: IRBuilder, cond: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the lanes of the warp in which a condition holds, as bits; all lanes must reach this call."""
+    """Return a bit mask of the lanes of the warp in which a condition holds; all lanes must reach this call."""
     return b.call(m.declare("llvm.nvvm.vote.ballot.sync", I32, [I32, I1]), [const(I32, -1), cond])
 
 
@@ -145,7 +145,7 @@ def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.LLVMValue) -> ir.LLVMV
 
 
 def _broadcast(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write the body of a GPU function that returns the i64 argument of a block's first thread in all threads."""
+    """Emit the body of a GPU function that returns, in all threads, the i64 argument of a block's first thread."""
     b, m = e.b, e.m
     told = m.module.shared("sg.shared.told", I64, 1)
     with b.if_then(b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))):
@@ -165,7 +165,7 @@ def claim_block(m: ModuleState, b: IRBuilder, cell: ir.LLVMValue, count: ir.LLVM
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Write the body of a GPU function that adds `count` to a counter once per block and returns the old value."""
+    """Emit the body of a GPU function that adds `count` to a counter once per block and returns the old value."""
     b, m, (cell, count) = e.b, e.m, function.args
     told = m.module.shared("sg.shared.told", I64, 1)
     first = b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))

@@ -30,14 +30,14 @@ class HostAccess(Protocol):
         """Overwrite every element with one number."""
 
     def share(self, array: np.ndarray) -> None:
-        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns."""
+        """Make later launches on an array end before their calls return, because foreign code uses the array too."""
 
 
 class ReportedHeap(Protocol):
     """Define the interface by which a device's adstack heap reports its size and its limit."""
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the bytes that all slabs together can ever have, and a text that names what sets this limit."""
+        """Return the most bytes that all slabs together can have, and a text that names what sets this limit."""
 
     def report(self) -> dict[str, dict[str, int]]:
         """Return {"real": {"current": bytes, "peak": bytes}, ...}, with the peak since the last reset."""
@@ -94,7 +94,7 @@ class DeviceBackend(ABC, Generic[Opened]):
         self.opened.access.assign(array, place, value)
 
     def share(self, array: np.ndarray) -> None:
-        """Mark an array as used by foreign code too; each later launch on the array is over when its call returns."""
+        """Make later launches on an array end before their calls return, because foreign code uses the array too."""
         self.opened.access.share(array)
 
     def fill(self, array: np.ndarray, value: Any) -> None:
@@ -102,7 +102,7 @@ class DeviceBackend(ABC, Generic[Opened]):
         self.opened.access.fill(array, value)
 
     def wait(self) -> None:
-        """Wait for all launches if any may be in flight; raise the device's error if there is one."""
+        """Wait until no launch is in flight; raise the device's error if there is one."""
         if self._opened is not None:
             self._opened.queue.settle()
 

@@ -45,11 +45,11 @@ class DeviceBlock(ArgumentBlock, ABC):
 
     @property
     def is_shared(self) -> bool:
-        """Return True if other code may touch an array of this launch as soon as the call returns."""
+        """Return True if foreign code may access an array of this launch as soon as the call returns."""
         return any(self._shared.values())
 
     def _foreign_arrays(self) -> dict[str, np.ndarray]:
-        """Return the external arrays by name, which the caller of the launch keeps alive."""
+        """Return the external arrays of the launch by name; the caller of the launch keeps them alive."""
         arrays = {}
         for name, bound in self.foreign.items():
             array = None if bound.held is None else bound.held()
@@ -59,4 +59,4 @@ class DeviceBlock(ArgumentBlock, ABC):
 
     @abstractmethod
     def staged(self) -> AbstractContextManager[None]:
-        """Let the block refer to device copies of external arrays inside the `with`; then copy written arrays back."""
+        """Replace external arrays by device copies during the `with` block; then copy the written arrays back."""

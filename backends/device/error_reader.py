@@ -21,12 +21,12 @@ Explain = Callable[[], Callable[[AdstackOverflow], AdstackOverflow] | None]
 
 
 def _nothing_known() -> None:
-    """Return None: no function explains overflows. This function is the default of `ErrorReader.explain`."""
+    """Return None as the explanation of an adstack overflow; this is the default of `ErrorReader.explain`."""
 
 
 @dataclass
 class ErrorReader:
-    """Convert error records of one kernel to exceptions; an explanation is added to an adstack overflow if possible.
+    """Convert error records of one kernel to exceptions, which explain adstack overflows if possible.
 
     Attributes:
         kernel: Kernel of the code.
@@ -45,7 +45,7 @@ class ErrorReader:
     explain: Explain = _nothing_known
 
     def __call__(self, record: Record) -> StackgradError:
-        """Return the exception for an error record, for an adstack overflow with an explanation if there is one."""
+        """Return the exception for an error record; an adstack overflow gets an explanation if there is one."""
         known = [(stack, stack_capacity(stack, self.published)) for stack in self.stacks]
         found = exception(self.kernel, self.sites, record, known)
         if isinstance(found, AdstackOverflow):

@@ -88,7 +88,7 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @abstractmethod
     def refuse(self, block: Block, sizes: Sizes) -> bool:
-        """Retry a launch that was not made, or raise its error; return True if the block can still launch."""
+        """Retry a launch that the device refused, or raise its error; return True if the block can launch again."""
 
     @abstractmethod
     def _timed(self, block: Block) -> AbstractContextManager[Seconds]:
@@ -100,7 +100,7 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @property
     def _is_recording(self) -> bool:
-        """Return True if launches are recorded just now and do not run, so that nothing can be waited for."""
+        """Return True if launches are recorded at present instead of run, so that the host cannot wait for them."""
         return False
 
     # -- launching ---------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class DeviceExecutable(ABC, Generic[Block]):
             self._idle.append(block)
 
     def _claim_block(self) -> Block:
-        """Return an argument block that no launch is using; create one if all blocks are in use."""
+        """Return an argument block that no launch is using, which is a new one if all blocks are in use."""
         self.queue.tidy()
         try:
             return self._idle.pop()
@@ -202,7 +202,7 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @property
     def is_bound(self) -> bool:
-        """Return True if blocks hold addresses that may change with the heap's epoch."""
+        """Return True if argument blocks hold heap addresses, which change with the epoch of the heap."""
         return bool(self.layout.stacks)
 
     def on_overflow(self, explain: Explain) -> None:
@@ -213,7 +213,7 @@ class DeviceExecutable(ABC, Generic[Block]):
         self._reader.explain = explain
 
     def stand(self, block: Block, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> bool:
-        """Prepare a block for native launches; return False if that is not possible now.
+        """Prepare an argument block for launches by native code; return False if that is not possible now.
 
         Args:
             block: Block to prepare.

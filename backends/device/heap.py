@@ -36,10 +36,10 @@ class HeapDriver(Protocol):
         """Return the address of `size` bytes; raise DeviceError if memory is short."""
 
     def free(self, address: int) -> None:
-        """Free memory of `allocate`."""
+        """Free device memory that `allocate` has returned."""
 
     def free_memory(self) -> tuple[int, int]:
-        """Return (free bytes, all bytes) of the device's memory."""
+        """Return the number of free bytes and the number of all bytes of the device's memory."""
 
     def wait(self, stream: int | None = None) -> None:
         """Wait for the work queued on a stream, by default on the current stream."""
@@ -205,13 +205,13 @@ class DeviceHeap:
         return left + held, f"the device has {left} of {total} bytes left"
 
     def most_bytes(self) -> tuple[int, str]:
-        """Return the greatest adstack bytes that a stream can ever have, and a text that names the cause."""
+        """Return the most adstack bytes that a stream can ever have, and a text that names the cause of this limit."""
         if self.limit is not None:
             return self.limit, "the heap is limited to"
         return self.memory.free_memory()[1], "the device has"
 
     def base(self, name: str, void: int = 0) -> int:
-        """Return the address of a slab or, if the slab is empty, of `void` bytes that reads of empty stacks may use."""
+        """Return the address of a slab; an empty slab has `void` bytes, which reads of empty adstacks may use."""
         found = self._slabs.by_name[name].base
         if found or not void:
             return found
@@ -226,7 +226,7 @@ class DeviceHeap:
         return self._slabs.void.base
 
     def renew(self) -> None:
-        """Invalidate all ready launches that use adstack memory of the current stream, by a new epoch."""
+        """Start a new epoch of the current stream's adstack memory, which invalidates its ready launches."""
         with self.lock:
             self._renew_epoch()
 

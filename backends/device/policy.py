@@ -117,7 +117,7 @@ def _room(passing: int) -> int:
 
 
 def _affordable(demand: TaskDemand, device: DeviceLimits) -> int:
-    """Return the largest number of threads that memory allows and that still shortens the launch."""
+    """Return the largest number of threads for which memory suffices and which still shortens the launch."""
     row = max(demand.row, 1)
     most = max(device.memory_bytes // 4 // row, 1)
     if demand.content is not None:

@@ -54,7 +54,7 @@ class DeviceQueue(ABC):
             self.wait()
 
     def drop(self, give_back: Callable[[], None], size: int = 0) -> None:
-        """Call `give_back`, which frees memory, once no launch uses it; the garbage collector may call this method.
+        """Call `give_back`, which frees memory, as soon as no launch uses the memory any longer.
 
         Args:
             give_back: Frees the memory.

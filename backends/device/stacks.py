@@ -75,7 +75,7 @@ class StackPlacement:
         )
 
     def can_list(self, task: int, sizes: Sizes) -> bool:
-        """Return True if a launch with these sizes can run the task over a list of the iterations that pass."""
+        """Return True if a launch with these sizes can run the task over a list of iterations that pass its gate."""
         return task in self.gated
 
     def dispatches(self, sizes: Sizes) -> dict[int, TaskGeometry]:
@@ -88,11 +88,11 @@ class StackPlacement:
         return halve_rows(geometry)
 
     def iterations(self, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> Mapping[int, int]:
-        """Return the iterations of parallel tasks with stacks, by task, as far as they are known before a launch."""
+        """Return the iteration counts of parallel tasks with adstacks, by task, if they are known before a launch."""
         return sizes.iterations
 
     def refusal(self, plan: StackPlan, reason: str) -> DeviceError:
-        """Return the error that memory is short for a plan; its message names the stack that takes most memory."""
+        """Return the error for a plan that needs too much memory; it names the adstack that takes the most."""
         size, slots, index = plan.widest
         return DeviceError(memory_refusal(self.kernel, self.layout.stacks[index], slots, size, reason))
 

@@ -1,4 +1,4 @@
-"""This module writes the trampoline's checks in LLVM IR: of one argument, of one array, of overlapping arrays.
+"""This module writes the trampoline's checks in LLVM IR: checks of an argument, an array, overlapping arrays.
 
 Invariant: what a check reads belongs to the call's arguments or to their owners, and is alive as long as the call. A
 check that fails leaves numbers, addresses and extents in the handle's block and nowhere else.

@@ -31,7 +31,7 @@ _TEXTS = 1
 
 
 class PinnedName(NamedTuple):
-    """Represent memory words, with their values, that stay unchanged while a name still denotes the same object.
+    """Represent memory words whose values stay the same as long as a name denotes the same object.
 
     Attributes:
         words: Addresses of words, each with what it contains.

@@ -270,7 +270,7 @@ class ReadyLaunch:
 
     @property
     def is_orphan(self) -> bool:
-        """Return True if the handle can never be valid again: retired, or an object that it names was deleted."""
+        """Return True if the handle can never be valid again, as it was retired or an object of it was deleted."""
         return self.words[h.VALID] == h.ORPHAN
 
     def retire(self) -> None:
@@ -294,12 +294,12 @@ class ReadyLaunch:
 
     @property
     def launched(self) -> int:
-        """Return the number of launches by the trampoline since the last call of `stand`, without very long ones."""
+        """Return the number of launches by the trampoline since the last `stand`; very long launches do not count."""
         return self.words[h.LAUNCHED]
 
 
 def kind_of(dtype: Scalar) -> str:
-    """Return the trampoline's name for a number type: the name of a real type, or `int`, or `bool`."""
+    """Return the name by which the trampoline calls a number type: a real type's name, `int` or `bool`."""
     return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
 
 

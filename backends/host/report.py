@@ -62,7 +62,7 @@ def _index(site: Site, first: int, second: int, stacks: Sequence[tuple[StackLayo
 
 
 def _number(value: Value, word: int) -> int:
-    """Return an index from its 64 bits, which are a signed number unless the type is unsigned."""
+    """Return an index as a number, given the word of 64 bits that the error record holds for it."""
     return word if value.type.is_signed else word & ((1 << 64) - 1)
 
 

@@ -313,7 +313,7 @@ class Trampoline:
         self.patience = self._ticks_in(_MICROSECONDS)
 
     def _ticks_in(self, microseconds: int) -> int:
-        """Measure how many ticks the clock of machine code counts in this time."""
+        """Return the number of ticks that the clock of machine code counts in a given time, by measurement."""
         ticks: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_int64)(self._code.addresses["ticks"])
         begin, start = ticks(), time.perf_counter_ns()
         while time.perf_counter_ns() - start < 200_000:

@@ -49,7 +49,7 @@ def remove_collector(collector: Collector) -> None:
 def execute(
     executable: Executable, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws, uses: Uses = tuple
 ) -> None:
-    """Run an executable once, and notify the collectors, unless it raises an exception.
+    """Run an executable once and notify the collectors, unless the launch raises an exception.
 
     Args:
         executable: compiled kernel

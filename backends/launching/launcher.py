@@ -130,7 +130,7 @@ class Launcher:
             raise self.explain(overflow, sizes, arrays, scalars, draws) from overflow
 
     def _explain_late(self, overflow: AdstackOverflow) -> AdstackOverflow:
-        """Return an overflow that was found after its launch returned, with the capacities that were needed."""
+        """Return the error for an overflow found after its launch returned, with the capacities that were needed."""
         arrays, scalars, draws = self._ran
         alive = {name: array for name, held in arrays.items() if (array := held()) is not None}
         return self.explain(overflow, self._last, alive, scalars, draws)
@@ -186,7 +186,7 @@ class Launcher:
         return sizes
 
     def _look(self, counting: CountingLaunch, arrays: Arrays, scalars: Scalars, draws: Draws) -> tuple[Sizes, str]:
-        """Return the adstack sizes for these arguments and a word for their source: `expression` or `counted`."""
+        """Return the adstack sizes for these arguments, and the way they were found: `expression` or `counted`."""
         remote = self._remote
         seen: Any = arrays if remote is None else DeviceArrays(arrays, remote)
         sizes = self._evaluate(seen, scalars)
@@ -201,7 +201,7 @@ class Launcher:
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
-        """Add the waits and readbacks of the device that occur in the `with` block to the launcher's statistics."""
+        """Count the waits for the device and the readbacks of the `with` block in the launcher's statistics."""
         if self._remote is None:
             yield
             return
@@ -214,7 +214,7 @@ class Launcher:
             stats.readbacks += counters.readbacks - readbacks
 
     def _evaluate(self, arrays: Arrays, scalars: Scalars) -> Sizes | None:
-        """Return the sizes by size expressions, or None if none exist or if they do not hold for the arguments."""
+        """Return the adstack sizes that size expressions give, or None if none are valid for the arguments."""
         finder = self._finder
         if finder is None:
             return None
@@ -225,7 +225,7 @@ class Launcher:
         return sizes
 
     def _count(self, counting: CountingLaunch, arrays: Arrays, scalars: Scalars, draws: Draws) -> Sizes:
-        """Return the sizes that the counting kernel finds."""
+        """Return the adstack sizes that a run of the counting kernel finds."""
         if counting.executable is None:
             begin = time.perf_counter()
             counting.compile()
@@ -257,11 +257,11 @@ class Launcher:
 
     @property
     def _slices(self) -> list[PreLaunch]:
-        """Return the counting kernel and the marking kernel, as far as this kernel has them."""
+        """Return those of the two kernels, counting kernel and marking kernel, that this kernel has."""
         return [one for one in (self._counting, self._marks) if one is not None]
 
     def known_sizes(self, arrays: Arrays, scalars: Scalars, versions: tuple[int, ...] | None) -> Sizes | None:
-        """Return the adstack sizes that `run` would use for these arguments, or None if it would have to find them.
+        """Return the adstack sizes for these arguments if they are known without a search, and None if they are not.
 
         Only `versioned`, `deciding_scalars` and `deciding_shapes` can change these sizes.
         """
@@ -284,7 +284,7 @@ class Launcher:
         self._standing.pop(number, None)
 
     def _use(self, sizes: Sizes, source: str) -> None:
-        """Record the adstack sizes of the last launch and the word for their source."""
+        """Record the adstack sizes of a launch as those last used, with the word that says how they were found."""
         self._last, self._source = sizes, source
         self.stats.words[LAST] = 0
 
@@ -306,7 +306,7 @@ class Launcher:
     def explain(
         self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS
     ) -> AdstackOverflow:
-        """Return an overflow error with the capacity of each adstack and the needed one, if it can be counted again."""
+        """Return an overflow error that states each adstack's capacity and, if it can be counted again, the need."""
         # No size is trusted any longer.
         self._sizes.clear()
         needed: Mapping[str, int] = {}

@@ -57,7 +57,7 @@ class MarkingKernelLike(Protocol):
         ...
 
     def refusal(self, marks: Sequence[np.ndarray], conflicts: np.ndarray) -> StackgradError:
-        """Return the error that describes the conflicts which the marking kernel found."""
+        """Return the error for the conflicts that the marking kernel found."""
         ...
 
 

@@ -87,7 +87,7 @@ class PreLaunch:
         self.draws = any(isinstance(s, Random) for s in statements)
 
     def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
-        """Return a key such that equal keys mean equal results. Return None if arrays without versions are read.
+        """Return a key that is equal for equal results, or None if the kernel reads an array without a version.
 
         The state is not known if the caller keeps no versions of arrays that are loaded.
         """
@@ -102,7 +102,7 @@ class PreLaunch:
         return versions, shapes, values, signs, draws if self.draws else None
 
     def compile(self) -> Executable:
-        """Return the executable, compiled at the first call."""
+        """Return the executable of the kernel, compiled at the first call."""
         if self.executable is None:
             self.executable = self.backend.compile(self.kernel, self.options)
         return self.executable
@@ -148,7 +148,7 @@ class CountingLaunch(PreLaunch):
         return self.backend.duplicate(array) if isinstance(self.backend, Remote) else array.copy()
 
     def _end_with_memory(self) -> None:
-        """Replace the counting kernel by one that stops as soon as no memory could hold what it has counted."""
+        """Let the counting kernel stop as soon as it has counted more than any memory can hold."""
         self.kernel = count_within(self.counted, self.kernel)
         self.options = replace(self.options, endless=True)
         self.executable, self.may_be_endless = None, any(p.name == ROOM for p in self.kernel.params)
@@ -183,7 +183,7 @@ class CountingLaunch(PreLaunch):
 
     @cached_property
     def _room(self) -> tuple[int, str]:
-        """Return the greatest number of adstack bytes, and a text that names the cause of this limit."""
+        """Return the most bytes that the adstacks can get, and a text that names the cause of this limit."""
         return self.backend.most_bytes() if isinstance(self.backend, MemoryLimited) else memory_of_machine()
 
     def refuse_beyond(self, sizes: Sizes, counted: bool) -> None:

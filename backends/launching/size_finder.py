@@ -55,7 +55,7 @@ class _DeviceArray:
         return self._known[place]
 
     def _read(self, place: tuple[int, ...]) -> Any:
-        """Return an element read from the device; from the second read on, a small array is copied to the host."""
+        """Return an element, read from the device; at the second read, a small array is copied to the host whole."""
         if self._copy is None and self._known and self.array.nbytes <= SMALL:
             self._copy = self.remote.fetch(self.array)
         return self.remote.item(self.array, place) if self._copy is None else self._copy.item(place)
@@ -163,7 +163,7 @@ class SizeFinder:
         return [*depths.tolist(), *totals.tolist(), *rows.tolist()]
 
     def _named(self, found: list[int]) -> Sizes:
-        """Return Sizes made from computed numbers: depths and totals by stack, rows by (task, slab)."""
+        """Return the computed numbers as Sizes: depths and totals by adstack, numbers of rows by task and slab."""
         count = len(self._slots)
         capacities = {s.stack: d for s, d in zip(self._slots, found) if s.capacity is None}
         totals: Mapping[str, int] = {s.stack: t for s, t in zip(self._slots, found[count:])}

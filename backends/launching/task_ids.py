@@ -19,7 +19,7 @@ _OFFSET, _PRIME, _BITS = 0x811C9DC5, 0x01000193, 32
 
 
 def fnv1a(data: bytes) -> int:
-    """Return the hash FNV-1a of 32 bits."""
+    """Return the 32-bit FNV-1a hash of a text."""
     found = _OFFSET
     for byte in data:
         found = (found ^ byte) * _PRIME & (1 << _BITS) - 1
@@ -57,7 +57,7 @@ class TaskIds:
 
     @staticmethod
     def first(name: str, made: str, task: int) -> int:
-        """Return the preferred number of a task, a hash, which is taken unless another task has it."""
+        """Return the number, a hash, that a task gets unless another task has this number already."""
         return fnv1a(f"{name}\0{made}\0{task}".encode())
 
     def named(self, number: int) -> tuple[str, str, int] | None:

@@ -69,7 +69,7 @@ class ProductBound:
 
 
 class ProductChecks:
-    """Check, before a launch, that the loop bounds of a kernel that are products do not overflow.
+    """Check, before a launch, that no loop bound which is a product overflows its integer type.
 
     Attributes:
         kernel: the kernel
@@ -110,7 +110,7 @@ class ProductChecks:
 
 
 def _bounds(kernel: Kernel) -> Iterator[tuple[Value, int]]:
-    """Yield the bounds of loops that certainly run, each with its location."""
+    """Yield the bounds of the loops that run in every launch, each with its source location."""
     # A bound behind a branch may wrap rightly, because its loop need not run.
     for task in kernel.tasks:
         for value in (*task.begin, *task.end):
@@ -133,7 +133,7 @@ def _inside(block: Block) -> Iterator[tuple[Value, int]]:
 
 
 class _UnknownBound(Exception):
-    """Signal that a bound depends on more than arguments and extents."""
+    """Signal that a loop bound depends on a value that is neither an argument nor an extent."""
 
 
 class _Finder:
@@ -198,7 +198,7 @@ class _Finder:
 
 
 def _wrapped(number: Number, dtype: Scalar) -> int:
-    """Return a number as the dtype represents it, that is, wrapped."""
+    """Return a number wrapped to the range of the dtype."""
     return int(normal_constant(number, dtype))
 
 

@@ -80,7 +80,7 @@ def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.LLVMValue])
 
 
 def _flushed(e: ArithEmitter, t: Scalar) -> bool:
-    """Return True if code must keep subnormal numbers but the machine's atomic addition flushes them to zero."""
+    """Return True if subnormal numbers must be kept but the machine's atomic addition replaces them by zero."""
     return e.m.target.flushes and t == f32 and e.m.options.precise
 
 

@@ -54,7 +54,7 @@ def launch_function(m: ModuleState) -> ir.LLVMFunction:
 
 
 def _unless(b: IRBuilder, function: ir.LLVMFunction, status: ir.LLVMValue) -> None:
-    """Emit the end of the launch for a status other than OK; a kernel that executed `return` ends without error."""
+    """Emit the end of the launch for a status other than OK; a `return` of the kernel ends it without an error."""
     stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
     b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)
     b.position_at_end(stop)
@@ -96,7 +96,7 @@ class _TaskTimer:
 
 
 class _Dispatch:
-    """Emit the code that runs one parallel task over the box in the argument block, as masked or branching code."""
+    """Emit the code that runs one parallel task over its whole box, as masked code or as branching code."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, index: int, task: Task) -> None:
         self.m, self.b, self.block, self.index = m, b, block, index

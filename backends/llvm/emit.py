@@ -109,7 +109,7 @@ class Emitter(ArithEmitter, TaskEmitter):
         return self.b.gep(self.slot_address(self.m.layout.state_at), const(I64, at), I8, inbounds=True)
 
     def bound(self, axis: int, part: int) -> ir.LLVMValue:
-        """Return begin (part 0) or extent (part 1) of an axis of the task's box, read at the head of the function."""
+        """Return the begin (part 0) or extent (part 1) of an axis of the task's box, read at the function's head."""
         at = 16 * axis + 8 * part
         if self.box is None:
             return self.slot(self.m.layout.boxes[self.task] + at)

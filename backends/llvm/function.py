@@ -82,7 +82,7 @@ TWICE = VersionedLoop()
 
 
 def _function(m: ModuleState, name: str, numbers: int, inline: bool = True) -> ir.LLVMFunction:
-    """Return a new function of a task; with `inline` it is inlined into its only caller."""
+    """Return a new LLVM function for a task; if `inline` is true, it is inlined into its only caller."""
     places = [PTR, PTR] if m.layout.device else [pointer(m.target.space)]
     params = [*places, *[I64] * numbers]
     attributes = ("nounwind", "alwaysinline") if inline else ("nounwind", "noinline")
@@ -119,7 +119,7 @@ def _start_iteration(e: Emitter) -> None:
 
 
 def _end(e: Emitter, status: int) -> None:
-    """Emit a return of the status unless the current block is terminated."""
+    """Emit a return of the function's status, unless the current basic block has ended already."""
     if not e.b.block.is_terminated:
         e.b.ret(const(I32, status))
 
@@ -315,7 +315,7 @@ def _counts_up(m: ModuleState, task: Task) -> bool:
 
 
 class _Odometer:
-    """Represent the indices of the current iteration: the last axis counts up and carries into the axis before."""
+    """Keep the indices of the current iteration; the last axis counts up and carries into the one before it."""
 
     def __init__(self, e: Emitter, box: list[ir.LLVMValue], header: ir.BasicBlock) -> None:
         self.e, self.box = e, box
@@ -343,7 +343,7 @@ def iteration_count(b: IRBuilder, m: ModuleState, block: ir.LLVMValue, index: in
 
 
 def box_volume(b: IRBuilder, memory: ir.LLVMValue, start: int, axes: int) -> ir.LLVMValue:
-    """Return the number of iterations of a box that begins at byte `start` of some memory."""
+    """Return the number of iterations of a box whose bounds are stored from byte `start` of some memory on."""
     out: ir.LLVMValue = const(I64, 1)
     for axis in range(axes):
         at = const(I64, start + 16 * axis + 8)

@@ -49,12 +49,12 @@ class Generated:
         return hashlib.sha256(self.text.encode()).digest()
 
     def expect(self, digest: bytes) -> None:
-        """Assert that this LLVM IR text has the given SHA-256 digest, which comes from the machine code in use."""
+        """Raise an error unless the LLVM IR text has this SHA-256 digest, with which the machine code was made."""
         assert digest == self.digest
 
 
 class LazyGenerated:
-    """Represent LLVM IR that is generated only when its text or sites are read; its cache key is known before.
+    """Represent LLVM IR that is generated only when its text or sites are read, but whose cache key is known.
 
     Machine code in the cache under this key was made from the same text. This is checked once the text has been made.
     Errors of the generator are raised at the first use of the text.

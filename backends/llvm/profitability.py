@@ -122,7 +122,7 @@ class _Accesses:
         return "run" if not others and last.coefficient(self.lane) in (0, 1) else "apart"
 
     def _varies(self, value: Value) -> bool:
-        """Return True if a value may differ between lanes. Locals are assumed to differ, bounds of loops not to."""
+        """Return True if a value may differ between lanes; locals are assumed to differ, and loop bounds are not."""
         pending = [value]
         # Operands are decided first, and without recursion: chains of sums may be longer than the interpreter's stack.
         while pending:
@@ -136,7 +136,7 @@ class _Accesses:
         return self._known[value]
 
     def _decided(self, stmt: Stmt | None) -> bool:
-        """Return True if a result may differ between lanes: it is not pure, or one of its operands may differ."""
+        """Return True if a result may differ between lanes: an operand may differ, or the statement is not pure."""
         if stmt is None or isinstance(stmt, CONSTANTS):
             return False
         return not isinstance(stmt, _PURE) or any(self._known[v] for v in operands(stmt))

@@ -54,12 +54,12 @@ class TaskCode:
 
 
 def whole_range_arguments(count: ir.LLVMValue) -> list[ir.LLVMValue]:
-    """Return the arguments (first, last, stride, row) by which a task's function runs all iterations on row 0."""
+    """Return the arguments (first, last, stride, row) that make a task's function run all iterations on row 0."""
     return [const(I64, 0), count, const(I64, 1), const(I64, 0)]
 
 
 def filled_address(m: ModuleState, b: IRBuilder, block: ir.LLVMValue, at: int, what: int) -> ir.LLVMValue:
-    """Return the address in a word of the argument block. If the word is 0, the host is called first to fill it in.
+    """Return the address in a word of the argument block, after a call of the host that sets it if it is 0.
 
     Args:
         m: Module being written.
@@ -186,7 +186,7 @@ def _work(
 
 
 def _keep(m: ModuleState, b: IRBuilder, kept: ir.LLVMValue, elapsed: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """Emit a store of the time per iteration of this launch, from which the next launch estimates its work."""
+    """Emit a store of the measured time per iteration, from which the next launch estimates the work of the task."""
     # A count of 0 becomes 1, so that the division is defined.
     some = b.or_(count, b.zext(b.icmp_unsigned("==", count, const(I64, 0)), I64))
     b.store(b.udiv(b.shl(elapsed, const(I64, _SCALE)), some), kept)

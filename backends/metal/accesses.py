@@ -22,7 +22,7 @@ _RELAXED = "memory_order_relaxed"
 
 @dataclass(frozen=True)
 class MetalAccess:
-    """Represent one kind of memory access, such as a load of an f32, and the Metal function that does it.
+    """Represent one kind of memory access, such as a load of an f32, and the Metal function that performs it.
 
     Attributes:
         what: what is done, a key of ACCESSES
@@ -91,7 +91,7 @@ def _compare_exchange(access: MetalAccess) -> list[str]:
 
 
 def _halves(function: str) -> list[str]:
-    """Return the body lines of a 64-bit bit operation that is done as two 32-bit atomics."""
+    """Return the body lines of a bit operation on 64 bits that is done by two atomics on 32 bits."""
     return [
         f"{function}({_pointer('atomic_uint')}, uint(value), {_RELAXED});",
         f"{function}({_pointer('atomic_uint', 'address + 4ul')}, uint(value >> 32ul), {_RELAXED});",

@@ -85,7 +85,7 @@ def arguments(text: str, entry: str) -> tuple[EntryArgument, ...]:
 
 
 def _see(argument: EntryArgument, text: str) -> None:
-    """Raise InternalError if the host cannot fill in an argument with this attribute and type."""
+    """Raise InternalError if the host cannot supply an argument with this attribute and type."""
     expected = FILLED.get(argument.attribute)
     if argument.attribute == f"buffer({BLOCK_INDEX})":
         name = argument.type.removeprefix("constant ").removesuffix("&")

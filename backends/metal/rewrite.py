@@ -185,7 +185,7 @@ class _ModuleRewriter:
         return encode("FunctionCall", result, made, self.functions[access], *args)
 
     def _null(self, t: int) -> int:
-        """Return the id of the null constant of a type, declaring it the first time."""
+        """Return the id of the null constant of a type, which is declared at the first call."""
         if t not in self.names.nulls:
             self.names.nulls[t] = self.fresh()
             self.globals += encode("ConstantNull", t, self.names.nulls[t])

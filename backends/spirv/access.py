@@ -50,7 +50,7 @@ def _element(code: ArithmeticWriter, place: SpirvValue, size: int) -> SpirvValue
 
 
 def _aligned(code: ArithmeticWriter, t: ir.Type) -> tuple[int, ...]:
-    """Return the words of the memory operands (alignment) of a load or store of a value of type `t`."""
+    """Return the words that state the alignment of a load or store of a value of type `t`."""
     return (op.ALIGNED, size_of(t)) if code.module.physical else ()
 
 
@@ -76,7 +76,7 @@ def load(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> SpirvValu
 
 
 def load_once(code: ArithmeticWriter, address: ir.LLVMValue, t: ir.Type) -> SpirvValue:
-    """Return a value in memory that does not change while the shader runs, loading it at most once in a function.
+    """Emit a load of a value that does not change while the shader runs, at most once in a function.
 
     The caller emits it at the head of the function (`Body.at_head`).
     """
@@ -123,7 +123,7 @@ def first_of(code: ArithmeticWriter, name: str, number: int) -> SpirvValue:
 
 
 def chunk(code: ArithmeticWriter) -> tuple[SpirvValue, SpirvValue]:
-    """Return the number of the first thread of this dispatch and the number of threads of the whole task, in 64 bits.
+    """Return the number of this dispatch's first thread and the task's number of threads, in 64 bits.
 
     Without buffer addresses, a task whose adstacks do not fit in one buffer is dispatched in parts. Each part has a
     buffer of its own, in which its rows count from 0.

@@ -125,7 +125,7 @@ class FunctionWriter:
         self._at_head = before
 
     def value(self, x: ir.LLVMValue) -> SpirvValue:
-        """Return an operand as a SPIR-V value of this module. Constants of the LLVM generator are declared anew."""
+        """Return an operand as a SPIR-V value of this module; constants of the LLVM generator are declared anew."""
         if isinstance(x, SpirvValue):
             return x
         assert isinstance(x, ir.Constant), x
@@ -169,7 +169,7 @@ class FunctionWriter:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Forget, after the `with` block, the reusable results of its code, which does not dominate later code."""
+        """Forget, after the `with` block, its results for reuse, because its code does not dominate later code."""
         self._known.append({})
         yield
         self._known.pop()

@@ -41,13 +41,13 @@ def can_coarsen(e: Emitter, body: Block) -> bool:
 
 
 def _is_straight(stmt: Stmt) -> bool:
-    """Return True if the statement lowers to code without control flow and without a call of a function."""
+    """Return True if the statement becomes SPIR-V code without control flow and calls of functions."""
     called = isinstance(stmt, n.Op) and stmt.op in {*CALLED, *LEAN} and stmt.args[0].type.is_real
     return isinstance(stmt, STRAIGHT) and not called
 
 
 def lower_abreast(e: Emitter, body: Block, places: list[ir.LLVMValue], start: Callable[[ir.LLVMValue], None]) -> None:
-    """Emit the iterations with the given numbers interleaved: each statement for all of them, then the next one.
+    """Emit several iterations interleaved: each statement for all of them, then the next statement.
 
     Args:
         e: emitter of the task

@@ -44,7 +44,7 @@ CONTRACT = "contract"
 
 
 def _real(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the real instruction `name` on operands that it hides from the driver's compiler."""
+    """Return a method that emits the real instruction `name`, with operands hidden from the driver's compiler."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
         return self.arithmetic(name, hide_value(self, x), hide_value(self, y))
@@ -85,7 +85,7 @@ def _sum(name: str) -> Callable[..., SpirvValue]:
 
 
 def _plain(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the integer instruction `name` without constant folding."""
+    """Return a method that emits the integer instruction `name` even if its operands are constants."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
         return self.binary(name, x, y)
@@ -133,7 +133,7 @@ def _placing(fold: Callable[..., SpirvValue]) -> Callable[..., SpirvValue]:
 
 
 def _count(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the shift `name`.
+    """Return a method that emits the shift instruction `name`.
 
     The shift count must have the operand's type and be less than its width.
     """
@@ -174,7 +174,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.pure(x.type, name, x, y)
 
     def widened_product(self, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
-        """Return the lower and the upper word of the product of two unsigned integers of 32 bits."""
+        """Return the lower and the upper 32-bit word of the product of two unsigned 32-bit integers."""
         both = self.pure(I32, "UMulExtended", x, y, of=self.module.two_words)
         low, high = (self.pure(I32, "CompositeExtract", both, k) for k in range(2))
         return low, high
@@ -250,7 +250,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.exact(to, name, x)
 
     def to_whole(self, name: str, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
-        """Emit a conversion of a real, which must be in the range of integer type `to`, truncating toward zero."""
+        """Emit a conversion of a real to the integer type `to`, in whose range it must be, truncating toward zero."""
         return self.exact(to, name, x)
 
     def bitcast(self, x: ir.LLVMValue, to: ir.Type) -> SpirvValue:
@@ -288,12 +288,12 @@ class ArithmeticWriter(FunctionWriter):
         return self._compared(sign, kind, v, w)
 
     def _compared(self, sign: str, kind: str, v: SpirvValue, w: SpirvValue) -> SpirvValue:
-        """Emit the comparison of two integers without folding."""
+        """Emit the comparison of two integers, even if both are constants."""
         name = "I" if sign in ("==", "!=") else kind
         return self.pure(I1, name + _SIGNS[sign], v, w)
 
     def _compared_resized(self, sign: str, kind: str, x: SpirvValue, constant: SpirvValue) -> SpirvValue:
-        """Compare a widened or truncated integer with a constant, in the integer's width before that conversion.
+        """Emit the comparison of a converted integer with a constant, made in the integer's width before conversion.
 
         It saves an instruction and keeps drivers from doing so: Mesa 22.3 gets the ends of the range wrong, and takes
         an integer that was cut for one that was widened.
@@ -315,7 +315,7 @@ class ArithmeticWriter(FunctionWriter):
         return self.const(I1, _ORDER[sign](0, 1 if number > high else -1))
 
     def _compared_truths(self, sign: str, x: SpirvValue, y: SpirvValue) -> SpirvValue:
-        """Compare two truth values; false is less than true."""
+        """Emit the comparison of two truth values, where false is less than true."""
         if sign in ("==", "!="):
             return self.pure(I1, "Logical" + _SIGNS[sign], x, y)
         if sign in (">", ">="):
@@ -323,14 +323,14 @@ class ArithmeticWriter(FunctionWriter):
         return self.pure(I1, "LogicalAnd" if sign == "<" else "LogicalOr", self.pure(I1, "LogicalNot", x), y)
 
     def fcmp_ordered(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Compare two reals; the result is false if an operand is NaN."""
+        """Emit the comparison of two reals; the result is false if one of them is NaN."""
         v, w = self.value(x), self.value(y)
         if subnormals.compared_by_bits(self, v, w):
             return subnormals.compare(self, sign, v, w)
         return self.exact(I1, "FOrd" + _SIGNS[sign], v, w)
 
     def fcmp_unordered(self, sign: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Compare two reals, giving true if one is NaN. The sign "uno" tests only if one is NaN."""
+        """Emit the comparison of two reals; it is true if one of them is NaN. The sign "uno" only tests for NaN."""
         if sign == "uno":
             nan = self.exact(I1, "FUnordNotEqual", x, x)
             return nan if x.ref == y.ref else self.or_(nan, self.exact(I1, "FUnordNotEqual", y, y))

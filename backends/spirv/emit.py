@@ -164,7 +164,7 @@ class ModuleState:
         return self._plain[task]
 
     def in_order(self, task: int) -> bool:
-        """Return True if one thread runs all iterations of a parallel task, in order.
+        """Return True if one thread must run all iterations of a parallel task in order.
 
         This is so where another order of updates would show and must not, and where the device has no atomic
         instructions for one of the updates.
@@ -300,7 +300,7 @@ class Emitter(ArithEmitter, TaskEmitter):
 
     @property
     def flow(self) -> Emitter:
-        """Return the emitter itself, as the object that codegen/argument_ranges.py expects under the name `flow`."""
+        """Return this emitter, as code shared with LLVM (codegen/argument_ranges.py) reads an attribute `flow`."""
         return self
 
     def operand(self, value: Value) -> ir.LLVMValue:
@@ -333,7 +333,7 @@ class Emitter(ArithEmitter, TaskEmitter):
 
     @cached_property
     def needs_comparisons(self) -> ir.LLVMValue:
-        """Return the launch condition that index checks are needed, computed at the head of the shader.
+        """Return the condition that this launch needs index checks, computed at the head of the shader.
 
         See codegen/launch_conditions.py.
         """
@@ -341,7 +341,7 @@ class Emitter(ArithEmitter, TaskEmitter):
             return needs_comparisons(self)
 
     def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
-        """Emit a trap for the case that `bad` is true: record an error with two numbers and return from the shader.
+        """Emit a trap: if `bad` is true, record an error with two numbers and return from the shader.
 
         Args:
             bad: condition of the error
@@ -353,7 +353,7 @@ class Emitter(ArithEmitter, TaskEmitter):
             self._fail(site, first, second)
 
     def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
-        """Emit a trap for the case that `bad` is true; the error's two numbers are computed only in that case."""
+        """Emit a trap: if `bad` is true, compute two numbers, record an error with them and return."""
         with self.b.if_then(bad):
             self._fail(site, *numbers())
 

@@ -56,7 +56,7 @@ def _word(e: Emitter, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
 
 
 def _index(e: Emitter, number: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
-    """Return the low bits of an integer as a value of type `t`."""
+    """Return a loop index as a value of type `t`, the low bits of an integer."""
     return number if t.bits >= 32 else e.b.trunc(number, value_type(t))
 
 
@@ -150,7 +150,7 @@ class ForLoop:
         read_trips(e, self.loop.trips, self.ran)
 
     def _behind_first(self) -> ir.LLVMValue:
-        """Return the number of the trip after trip 0, or the trip count if the first trip ended the loop."""
+        """Return the number of the trip after trip 0, or the trip count if the first trip has ended the loop."""
         one, stop = self.e.const(self.count, 1), stop_condition(self.e, self.loop)
         return one if stop is None else self.e.b.select(stop, self.count, one)
 

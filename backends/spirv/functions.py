@@ -70,7 +70,7 @@ STEADY = frozenset({"sin", "tan", "asin", "tanh"})
 def _kept(
     e: ArithEmitter, name: str, found: ir.LLVMValue, x: ir.LLVMValue, y: ir.LLVMValue | None = None
 ) -> ir.LLVMValue:
-    """Return a function's result, replaced by its argument (for atan2 the quotient) where flushing could lose it.
+    """Return the result of a function, or its argument if the device could lose a tiny result by flushing.
 
     A device may lose a subnormal argument on the way through a polynomial, so the argument itself is the result. For
     atan2 the quotient is the result, where the second argument is not negative.
@@ -117,7 +117,7 @@ def sine_and_cosine(e: ArithEmitter, x: ir.LLVMValue) -> tuple[ir.LLVMValue, ir.
 
 
 def _far(e: ArithEmitter, name: str, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return sin, cos or tan of an argument outside of the range of the polynomials, by a call."""
+    """Emit a call that computes sin, cos or tan of an argument outside of the range of the polynomials."""
     t = x.type
     return e.b.call(e.m.helper(f"sg.{name}.{t.name}.far", t, [t], lambda a, f: _of_large(a, name, f)), [x])
 

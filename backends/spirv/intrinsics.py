@@ -51,7 +51,7 @@ _fabs = _hiding("fabs")
 
 
 def _magnitude(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Emit the absolute value of x."""
+    """Emit the absolute value of a real x."""
     return magnitude(e.b, x) if e.m.features.quirks.flushes and x.type == F32 else _fabs(e, x)
 
 
@@ -102,7 +102,7 @@ def _halves(e: ArithEmitter, x: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
 
 
 def _resized(e: ArithEmitter, count: SpirvValue, t: ir.Type) -> SpirvValue:
-    """Return a count of 32 bits as a value of the integer type `t`."""
+    """Return a count of bits, held in 32 bits, as a value of the integer type `t`."""
     assert isinstance(t, ir.IntType)
     if t.width == 32:
         return count
@@ -116,7 +116,7 @@ def _width(x: ir.LLVMValue) -> int:
 
 
 def _word(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return an integer of at most 32 bits widened to 32."""
+    """Return an integer of at most 32 bits widened to exactly 32 bits."""
     return x if _width(x) == 32 else e.b.zext(x, I32)
 
 
@@ -156,7 +156,7 @@ def _trailing_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> S
 
 
 def _trunc(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Emit the integral real next to `x` toward zero; a `coarse` driver gets floor and ceil, which it has right."""
+    """Emit a real rounded toward zero; drivers with the quirk `coarse` get floor and ceil, which they compute right."""
     b = e.b
     if x.type != F64 or not e.m.features.quirks.coarse:
         return b.glsl("trunc", x.type, x)
@@ -165,7 +165,7 @@ def _trunc(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
 
 
 def _roundeven(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Emit the integral real nearest to `x`, the even one of two; a `coarse` driver gets a sum that rounds so.
+    """Emit a real rounded to the nearest integer, ties to even; drivers with the quirk `coarse` get a sum instead.
 
     |x| + 2^52 has no digits behind the point, so the sum itself is rounded to the nearest even integer. Numbers of at
     least 2^52 are integral, and results of zero take their sign from ceil or floor.

@@ -78,7 +78,7 @@ def _content(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> None:
 
 
 def _beyond(e: Emitter, group: StackGroup, trips: ir.LLVMValue, each: int, there: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the condition that all trips, at `each` slots per trip, need more than the `there` bytes available."""
+    """Return the condition that all trips, with `each` slots per trip, need more than `there` bytes."""
     b = e.b
     taken = b.mul(b.mul(trips, e.word(each)), group.pitch)
     return b.or_(b.icmp_unsigned(">", trips, group.capacity), b.icmp_unsigned(">", taken, there))

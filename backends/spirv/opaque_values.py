@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def hide_value(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
-    """Return the same real in a form that keeps the driver from knowing if it is zero."""
+    """Return a real in a form from which the driver's compiler cannot tell whether it is zero."""
     v = code.value(x)
     if not code.module.quirks.known_zeros or v.id in code.unknown or code.module.reals.get(v.id):
         return v
@@ -38,7 +38,7 @@ def hide_value(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
 
 
 def hidden_factors(code: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> tuple[SpirvValue, SpirvValue]:
-    """Return the two factors of an integer product, hidden on drivers that misuse known bits of 64-bit factors."""
+    """Return the factors of a 64-bit product, hidden from drivers that draw wrong conclusions from their bits."""
     v, w = code.value(x), code.value(y)
     # Only factors of 64 bits matter, and only where neither of them is a constant.
     if not code.module.quirks.known_factors or v.type != I64 or (v.number, w.number) != (None, None):
@@ -47,7 +47,7 @@ def hidden_factors(code: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue) -> 
 
 
 def _hidden_integer(code: ArithmeticWriter, v: SpirvValue) -> SpirvValue:
-    """Return the same 64-bit integer in a form whose bits the driver cannot know."""
+    """Return a 64-bit integer in a form from which the driver's compiler cannot tell its bits."""
     if v.id in code.unknown:
         return v
     made = code.xor(v, opaque_zero(code, I64)).within(v.root)
@@ -56,7 +56,7 @@ def _hidden_integer(code: ArithmeticWriter, v: SpirvValue) -> SpirvValue:
 
 
 def hidden_truth(code: ArithmeticWriter, cond: ir.LLVMValue) -> SpirvValue:
-    """Return the same truth value, the condition of a loop, in a form that the driver cannot predict."""
+    """Return the truth value that a loop tests in a form that the driver's compiler cannot predict."""
     v = code.value(cond)
     if not code.module.quirks.known_trips or v.number is not None:
         return v
@@ -65,7 +65,7 @@ def hidden_truth(code: ArithmeticWriter, cond: ir.LLVMValue) -> SpirvValue:
 
 
 def opaque_zero(code: ArithmeticWriter, word: ir.Type) -> SpirvValue:
-    """Return an integer that is always zero at run time, which no driver can know when it compiles.
+    """Return an integer that is zero at run time but unknown to the driver's compiler.
 
     Each bit is the sign of the argument block's address, or the sign of the number of a thread.
     """

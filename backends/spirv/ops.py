@@ -22,7 +22,7 @@ from .functions import call, libcall
 
 
 def _shared(name: str) -> str:
-    """Return the reason for which an operation needs no entry in table SPIRV, or "" if it has one."""
+    """Return a text that says why an operation needs no entry in the table SPIRV, or "" if it has an entry."""
     return "" if name in _OWN else f"the row of table {LLVM.name}; a function of a library needs one in `_OWN`"
 
 

@@ -103,7 +103,7 @@ def _shifted(e: ArithEmitter, high: ir.LLVMValue, low: ir.LLVMValue, places: ir.
 
 
 def _turned(e: ArithEmitter, x: ir.LLVMValue) -> list[ir.LLVMValue]:
-    """Return the fractional part of x/(2·pi) as four 64-bit words, highest first."""
+    """Return the fractional part of x/(2·pi), the turns of the angle x, as four 64-bit words, highest first."""
     b = e.b
     bits = _bits_of_f64(e, x)
     m = b.or_(b.and_(bits, e.word((1 << 52) - 1)), e.word(1 << 52))

@@ -48,7 +48,7 @@ class PopGroups:
 
     @classmethod
     def of(cls, e: Emitter, loop: n.For, at_once: int) -> PopGroups | None:
-        """Return a PopGroups object for the loop, or None if the loop cannot be emitted in groups.
+        """Return a PopGroups for the loop, or None if its trips cannot be emitted in groups.
 
         Args:
             e: emitter of the task
@@ -79,7 +79,7 @@ class PopGroups:
     # -- groups ---------------------------------------------------------------------------------------------
 
     def _certain(self, trip: Callable[[], None], left: ShaderVariable) -> None:
-        """Emit a loop that runs a group of trips while enough are left, then a loop of single trips."""
+        """Emit a loop over groups of trips while enough trips are left, and then a loop over single trips."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         b.loop(
@@ -90,7 +90,7 @@ class PopGroups:
         self._singly(trip, left, none)
 
     def _looking(self, trip: Callable[[], None], left: ShaderVariable) -> None:
-        """Emit each group with short code for sines if the popped values are small; emit other trips singly."""
+        """Emit groups of trips with short code for sines where the popped values are small; emit others one by one."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         stop, large = b.scalar(left.type), b.scalar(I1)

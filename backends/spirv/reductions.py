@@ -92,7 +92,7 @@ def _update(e: Emitter, s: ElementSum, own: ir.LLVMValue) -> None:
 
 
 def _has(e: Emitter, t: Scalar) -> bool:
-    """Return True if the device can add up values of a dtype over the threads of a subgroup."""
+    """Return True if the device can sum up values of this dtype over the threads of a subgroup."""
     features = e.m.features
     return features.subgroups and (t.is_real or t.bits == 32 or features.wide_subgroups)
 

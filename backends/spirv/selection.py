@@ -45,7 +45,7 @@ def lay_out_lists(m: ModuleState) -> None:
 
 
 def _can_bind(m: ModuleState) -> bool:
-    """Return True if a list can have a storage buffer of its own, or if memory is reached by address."""
+    """Return True if a shader can reach a list: by a storage buffer of its own, or by address."""
     others = 1 + len(m.layout.slabs) + is_printing(m.kernel) + bool(m.layout.arrays)
     return m.features.buffer_addresses or m.features.storage_buffers > others
 
@@ -173,7 +173,7 @@ class IterationSource:
                 self.total = e.b.select(self.complete, e.slot(e.m.layout.length_at[e.task]), volume)
 
     def _complete(self, e: Emitter) -> ir.LLVMValue:
-        """Return the condition that a list was written and holds all iterations that pass the gate."""
+        """Return the condition that a list was written and holds every iteration that passes the gate."""
         b, layout = e.b, e.m.layout
         room, length = e.slot(layout.room_at[e.task]), e.slot(layout.length_at[e.task])
         with b.at_head():

@@ -119,7 +119,7 @@ def generate(kernel: Kernel, options: Options, features: ShaderFeatures | None =
 
 
 def _prepared(kernel: Kernel, features: ShaderFeatures) -> Kernel:
-    """Return the kernel without break, continue and return, with branches no deeper than the driver supports."""
+    """Return the kernel as shaders need it: without break, continue and return, and not too deeply nested."""
     kernel = lower_exits(kernel)
     return _with_a_task(flatten_branches(kernel, NESTING, MOST_NESTING) if features.quirks.shallow else kernel)
 
@@ -180,7 +180,7 @@ def _loops(stmt: Stmt) -> bool:
 
 
 def _see_that_loops_run(e: Emitter) -> None:
-    """Emit a loop with a fixed number of trips, and an error report if the driver ends this loop too early."""
+    """Emit a loop with a known number of trips, and an error report if the driver leaves this loop too early."""
     b = e.b
     # The number of trips is read from the block, so that a driver cannot know it while it compiles the shader.
     trips, done, seen = e.slot(e.m.layout.request_at), b.scalar(I64), b.scalar(I64)
@@ -281,7 +281,7 @@ def _over(
     each: Callable[[], None],
     abreast: bool = False,
 ) -> None:
-    """Emit the loop in which one thread runs its iterations of a parallel task.
+    """Emit the loop in which one thread of a parallel task runs its share of the iterations.
 
     `number` returns the iteration at a place, `each` writes its body; draws of `block` count from 0. If `abreast`,
     several iterations take the statements of the block side by side.

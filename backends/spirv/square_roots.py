@@ -57,7 +57,7 @@ def _root(e: ArithEmitter, function: ArithmeticWriter) -> None:
 
 
 def _left(e: ArithEmitter, x: ir.LLVMValue, s: ir.LLVMValue) -> ir.LLVMValue:
-    """Return x - s², the remainder of a candidate s for the square root of x."""
+    """Return x - s², the error of s as the square root of x."""
     b = e.b
     high = b.bitcast(b.and_(b.bitcast(s, I32), b.const(I32, -4096)), F32)
     low = b.fsub(s, high)

@@ -49,7 +49,7 @@ class StackGroup:
         self.pending = dict.fromkeys(self.pending, 0)
 
     def place(self, e: Emitter, stack: str) -> ir.LLVMValue:
-        """Return the cursor of one stack: the group's cursor, moved by pushes and pops that it does not yet include.
+        """Return the cursor of one adstack: the cursor of its group, moved by pushes and pops that are not in it yet.
 
         The place lies below the base where the stack popped more than it held.
         """
@@ -62,7 +62,7 @@ class StackGroup:
         return b.sub(cursor, distance) if slots < 0 else b.add(cursor, distance)
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """Record a push (1) or pop (-1) of one stack; the cursor moves once all stacks of the group have done so.
+        """Record a push (1) or pop (-1) of one adstack; the group's cursor moves once all its adstacks have done it.
 
         Args:
             e: emitter of the task

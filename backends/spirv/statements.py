@@ -113,7 +113,7 @@ def _random(e: Emitter, stmt: n.Random) -> None:
 
 @LOWER.row(n.Assert)
 def _assert(e: Emitter, stmt: n.Assert) -> None:
-    """Emit, in debug builds only, a trap for the case that the asserted condition is false."""
+    """Emit, in debug builds only, a trap that is taken if the asserted condition is false."""
     if e.m.options.debug:
         failed = e.b.xor(e.operand(stmt.cond), e.b.const(I1, True))
         e.trap_if(failed, e.m.site("assert", e.task, stmt), e.word(0), e.word(0))

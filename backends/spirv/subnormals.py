@@ -87,7 +87,7 @@ _WITH_ZERO: dict[str, Callable[[ArithmeticWriter, SpirvValue], SpirvValue]] = {
 
 
 def _rank(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
-    """Return an integer whose order is that of the f32 numbers. Both zeros become 0."""
+    """Return an integer for an f32 so that integers compare like the numbers; both zeros become 0."""
     bits = code.bitcast(x, I32)
     negative = code.icmp_signed("<", bits, code.const(I32, 0))
     return code.select(negative, code.sub(code.const(I32, 1 << 31), bits), bits)
@@ -99,12 +99,12 @@ def _is_number(code: ArithmeticWriter, x: SpirvValue) -> SpirvValue:
 
 
 def _size(code: ArithmeticWriter, x: ir.LLVMValue) -> SpirvValue:
-    """Return the bits of |x| as an integer."""
+    """Return the bits of the magnitude |x| as an integer."""
     return code.and_(code.bitcast(x, I32), _all_but_sign(code))
 
 
 def _all_but_sign(code: ArithmeticWriter) -> SpirvValue:
-    """Return the mask of all bits but the sign."""
+    """Return the mask of all bits of an f32 except the sign bit."""
     # Drivers must not know the mask, because they would see a magnitude or a sign in it and flush again.
     with code.at_head():
         return code.xor(opaque_zero(code, I32), code.const(I32, (1 << 31) - 1))

@@ -173,7 +173,7 @@ def _by_words(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], 
 
 
 def _places(b: PairedIntWriter, count: SpirvValue) -> tuple[SpirvValue, SpirvValue, SpirvValue]:
-    """Split the shift count of a pair of words into a shift within one word and a shift by a whole word.
+    """Split the shift count of a word pair into a shift within one word and a shift by a whole word.
 
     The results are the places within a word, 31 less those, and the condition that a whole word is added.
     """
@@ -193,7 +193,7 @@ def _shl(b: PairedIntWriter, x: SpirvValue, count: SpirvValue) -> SpirvValue:
 
 
 def _shifted_down(name: str) -> Callable[[PairedIntWriter, SpirvValue, SpirvValue], SpirvValue]:
-    """Return a function that emits a right shift of a pair of words, "lshr" or "ashr"."""
+    """Return a function that emits a right shift of a word pair: "lshr" shifts in zeros, "ashr" the sign."""
 
     def write(b: PairedIntWriter, x: SpirvValue, count: SpirvValue) -> SpirvValue:
         low, high = b.parts(x)

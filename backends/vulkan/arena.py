@@ -57,7 +57,7 @@ class ArenaRegion:
 
     @property
     def delta(self) -> int:
-        """Return the device address minus the host address, which is the same for each byte of the region."""
+        """Return the distance from host address to device address, which is the same for each byte of the region."""
         return self.buffer.address - self.begin
 
 
@@ -180,7 +180,7 @@ class DeviceArena:
         return region
 
     def _drop(self, regions: list[ArenaRegion]) -> None:
-        """Remove regions from the arena and from the table that machine code reads, then free their buffers."""
+        """Remove regions from the arena and from the table that machine code reads, and free their buffers."""
         self._regions = [region for region in self._regions if region not in regions]
         self._publish()
         for region in regions:

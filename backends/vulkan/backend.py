@@ -87,7 +87,7 @@ class OpenVulkan:
         self.access = HostAccess(self.queue)
 
     def reset(self) -> None:
-        """Wait for all launches and free all adstack memory and idle buffers. Errors not yet raised are dropped."""
+        """Wait for all launches and free all adstack memory and idle buffers; errors not raised yet are dropped."""
         self.queue.close()
         with self.device.lock:
             self.heap.reset()
@@ -125,11 +125,11 @@ class VulkanBackend(DeviceBackend[OpenVulkan]):
 
     @property
     def device(self) -> VulkanDevice:
-        """Return the open device. Raise what `opened` raises if no device can be opened."""
+        """Return the open device; raise the exception of `opened` if no device can be opened."""
         return self.opened.device
 
     def probe(self) -> Probe:
-        """Return the availability of a device: its version if one opens, else a reason and a cure."""
+        """Return a Probe: the version of the device if one can be opened, or a reason and a cure if not."""
         try:
             card = self.device.card
         except NoVulkanDevice as absent:
@@ -208,6 +208,6 @@ class VulkanBackend(DeviceBackend[OpenVulkan]):
         return stacks.rows_in_flight(policy.place(kernel, layout, limits, most_threads(device)), task, sizes)
 
     def reset(self) -> None:
-        """Wait for all launches and free all adstack memory and idle buffers. Errors not yet raised are dropped."""
+        """Wait for all launches and free all adstack memory and idle buffers; errors not raised yet are dropped."""
         if self._opened is not None and self._opened.device.process == os.getpid():
             self._opened.reset()

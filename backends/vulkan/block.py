@@ -28,7 +28,7 @@ class VulkanBlock(DeviceBlock):
 
     @contextmanager
     def staged(self) -> Iterator[None]:
-        """Let the block refer to device copies of external arrays inside the `with`; then copy written arrays back."""
+        """Replace external arrays by device copies during the `with` block; then copy the written arrays back."""
         arrays = self._foreign_arrays()
         staging = Staging(self.queue.arena, arrays)
         try:

@@ -41,7 +41,7 @@ from .windows import BufferWindow, Windows
 
 @dataclass(frozen=True)
 class WindowSplit:
-    """Represent how the adstacks of a launch are divided into windows, each used by one part of the threads.
+    """Represent how the adstacks of a launch are split into windows, one for each part of the threads.
 
     Attributes:
         plan: places of the stacks of one part
@@ -93,7 +93,7 @@ def split(
 
 
 def _no_place(most: int, card: PhysicalDevice) -> str:
-    """Return the reason why the adstacks of a workgroup fit in no window."""
+    """Return a text that says why the adstacks of one workgroup do not fit into any window."""
     return (
         f"the adstacks of one group of threads need {most} bytes, and shaders of {card.name} without buffer addresses "
         f"reach {card.reach} bytes of a storage buffer"
@@ -296,7 +296,7 @@ class DescriptorExecutable:
             self._lists[:] = [wider]
 
     def _sets(self, arrays: Mapping[int, BufferWindow], parts: WindowSplit | None) -> list[dict[int, BufferWindow]]:
-        """Return the descriptor sets of a launch, one per part, each a mapping from binding to buffer window."""
+        """Return the descriptor sets of a launch, one for each part, as mappings from binding to buffer window."""
         common = {BLOCK: BufferWindow(self._own, 0, self._own.size), **arrays}
         if self._printer is not None:
             common[self._printer.binding] = BufferWindow(self._printer.buffer, 0, BYTES)
@@ -315,7 +315,7 @@ class DescriptorExecutable:
     def _steps(
         self, threads: Mapping[int, int], selecting: Mapping[int, int], parts: WindowSplit | None
     ) -> list[list[RecordedDispatch]]:
-        """Return the steps of a launch in order, each a list of dispatches that may run side by side.
+        """Return the steps of a launch in order; each is a list of dispatches that may run side by side.
 
         Tasks without iterations have no step.
 

@@ -33,7 +33,7 @@ def _library() -> Any:
 
 @contextmanager
 def driver_errors(doing: str, device: VulkanDevice | None = None) -> Iterator[None]:
-    """Raise driver errors of the `with` block as DeviceError, and mark `device` as lost if the driver says so."""
+    """Raise driver errors of the `with` block as DeviceError, and mark `device` as lost if an error says so."""
     vk = _library()
     try:
         yield
@@ -61,7 +61,7 @@ _OPENED: list[int] = []
 
 
 def _refuse_after_fork() -> None:
-    """Raise NoVulkanDevice in a forked process whose parent had a device open, because its driver cannot work."""
+    """Raise NoVulkanDevice in a fork of a process that had opened a device, since the driver cannot work there."""
     if _OPENED and _OPENED[-1] != os.getpid():
         raise NoVulkanDevice(
             "the process that this one was forked from has opened a card", "start processes by `spawn`"

@@ -15,7 +15,7 @@ class ShaderErrorReader(ErrorReader):
     """Convert error records of shaders to exceptions, including the record that a driver left a loop too early."""
 
     def __call__(self, record: Record) -> StackgradError:
-        """Return the exception for an error record."""
+        """Return the exception for an error record of a shader."""
         site = self.sites[record[0]]
         if site.kind == "loops":
             return DeviceError(_LOOPS.format(self.kernel.name, site.task))

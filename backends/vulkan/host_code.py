@@ -152,11 +152,11 @@ class _LaunchWriter:
         return self.b.gep(self.block, const(I64, offset), I8)
 
     def _beside(self, slot: ir.LLVMValue, offset: int) -> ir.LLVMValue:
-        """Return the address at a byte offset in an entry of the ring."""
+        """Return the address at a byte offset in a ring entry."""
         return self.b.gep(slot, const(I64, offset), I8)
 
     def _leave_if_none(self, counts: Sequence[ir.LLVMValue]) -> None:
-        """Emit a return from `launch` without submission for the case that all entry points have 0 workgroups."""
+        """Emit a return from `launch` that is taken, without a submission, if no entry point has a workgroup."""
         b = self.b
         some: ir.LLVMValue = const(I64, 0)
         for count in counts:
@@ -184,7 +184,7 @@ class _LaunchWriter:
         return self._groups[index]
 
     def _groups_of_entry(self, name: str, task: int | None) -> ir.LLVMValue:
-        """Return the number of workgroups of an entry point, 0 if it writes an iteration list that is not needed."""
+        """Return the number of workgroups of an entry point, which is 0 if it writes a list that is not needed."""
         if task is None:
             return const(I64, 1)
         if not name.startswith("select_"):
@@ -194,7 +194,7 @@ class _LaunchWriter:
         return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
 
     def _deciding(self, index: int) -> ir.LLVMValue:
-        """Return the greatest number of threads for the shader that lists the iterations that pass a task's gate."""
+        """Return the most threads that the shader which lists the iterations that pass a gate may have."""
         b, few = self.b, const(I64, min(BUSY, self.most))
         part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])

@@ -26,7 +26,7 @@ class MappedMemory(SharedMemory):
 
 
 def _taken(queue: Queue, size: int) -> Any:
-    """Return a piece of shared memory of `size` bytes; if there is none left, wait and free dropped memory first."""
+    """Return `size` bytes of shared memory; if none are left, wait, free dropped memory and try again."""
     try:
         return queue.arena.take(size)
     except DeviceError:
@@ -53,6 +53,6 @@ def mapped_zeros(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 
 def is_own(array: np.ndarray, queue: Queue | None) -> bool:
-    """Return True if kernels on this queue use the array in place."""
+    """Return True if kernels that are submitted to this queue use the array in place."""
     owner = owner_of(array)
     return owner is not None and owner.queue is queue

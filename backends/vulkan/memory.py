@@ -121,7 +121,7 @@ class DeviceLocalMemory:
         self._buffers.pop(address).free()
 
     def free_memory(self) -> tuple[int, int]:
-        """Return the device memory in bytes that is not allocated here, and the total device memory."""
+        """Return the bytes of device memory that are not allocated here, and the bytes of all device memory."""
         total = self.device.memory_types[0][1]
         return total - sum(buffer.size for buffer in self._buffers.values()), total
 
@@ -252,6 +252,6 @@ class VulkanHeap:
 
 
 def _worded(needs: Mapping[str, int]) -> str:
-    """Return the part of an error message that names the bytes that the adstacks need."""
+    """Return the part of an error message that states how many bytes the adstacks need."""
     sizes = ", ".join(f"{need} bytes of {name} slots" for name, need in needs.items() if need)
     return f"the adstacks need {sizes}"

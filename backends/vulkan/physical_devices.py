@@ -154,7 +154,7 @@ def card_of(vk: Any, handle: Any) -> PhysicalDevice:
 
 
 def _subgroups(vk: Any, handle: Any) -> set[str]:
-    """Return {"subgroups"} if compute shaders can elect, add up and ballot over a subgroup, else an empty set."""
+    """Return {"subgroups"} if shaders can sum up and vote over a subgroup, and an empty set if they cannot."""
     found = vk.VkPhysicalDeviceVulkan11Properties()
     vk.vkGetPhysicalDeviceProperties2(handle, vk.VkPhysicalDeviceProperties2(pNext=found))
     wanted = (

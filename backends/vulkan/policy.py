@@ -48,7 +48,7 @@ class ShaderPlacement(StackPlacement):
     most: int = LOCAL_SIZE
 
     def can_list(self, task: int, sizes: Sizes) -> bool:
-        """Return True if a launch with these sizes can run the task over a list of the iterations that pass."""
+        """Return True if a launch with these sizes can run the task over a list of iterations that pass its gate."""
         # A list holds numbers of 32 bits.
         return super().can_list(task, sizes) and sizes.iterations.get(task, 1 << 32) < 1 << 32
 
@@ -68,7 +68,7 @@ class ShaderPlacement(StackPlacement):
         return replace(geometry, rows=max(LOCAL_SIZE, geometry.rows // 2 // LOCAL_SIZE * LOCAL_SIZE))
 
     def iterations(self, sizes: Sizes, arrays: Arrays, scalars: Scalars) -> Mapping[int, int]:
-        """Return the iterations of parallel tasks with stacks, by task, as far as they are known before a launch."""
+        """Return the iteration counts of parallel tasks with adstacks, by task, if they are known before a launch."""
         found = dict(sizes.iterations)
         for index in dict.fromkeys(task for task, _ in self.layout.rows):
             task = self.kernel.tasks[index]

@@ -41,7 +41,7 @@ class _Copies(Ring):
     """Represent a ring for copies from GPU buffers to the host; each copy records an entry's command buffer anew."""
 
     def _record(self, number: int, offset: int, layout: Any, pipelines: Sequence[Any]) -> None:
-        """Do nothing, because each copy records its own commands anew."""
+        """Do nothing, because each copy records its own commands just before it is submitted."""
 
     def record(self, source: Buffer, offset: int, target: Buffer, size: int) -> None:
         """Record the commands of the next copy into the next entry of the ring, which must be free.

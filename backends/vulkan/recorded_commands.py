@@ -91,7 +91,7 @@ class RecordedCommands:
                 raise
 
     def _show(self, sets: Sets) -> None:
-        """Write the given buffer windows to the bindings of the descriptor sets, creating sets that are missing."""
+        """Bind the given buffer windows to the descriptor sets, and create the sets that are missing."""
         vk, writes = self.device.vk, []
         self._have(len(sets))
         for target, shown in zip(self._sets, sets):
@@ -109,7 +109,7 @@ class RecordedCommands:
         vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
 
     def _have(self, count: int) -> None:
-        """Create new descriptor sets if there are fewer than `count`."""
+        """Create descriptor sets until there are `count` of them."""
         if count <= len(self._sets):
             return
         device, vk = self.device, self.device.vk

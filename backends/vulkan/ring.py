@@ -106,7 +106,7 @@ class Ring:
             vk.vkEndCommandBuffer(buffer)
 
     def _mark(self, number: int, place: int) -> None:
-        """Do nothing; the subclass `TaskTimes` records a time stamp before entry point number `place`."""
+        """Do nothing here; the subclass `TaskTimes` records a time stamp before entry point number `place`."""
 
     @property
     def address(self) -> int:

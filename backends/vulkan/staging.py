@@ -27,7 +27,7 @@ class StagingMemory(Protocol):
 
     @property
     def address(self) -> int:
-        """Return the address under which a launch accesses the memory."""
+        """Return the address by which a launch accesses the staging memory."""
         ...
 
 
@@ -35,11 +35,11 @@ class StagingAllocator(Protocol):
     """Describe the interface of an allocator of staging memory: a pool of buffers, or an arena."""
 
     def take(self, size: int) -> Any:
-        """Return memory of at least `size` bytes."""
+        """Return staging memory of at least `size` bytes."""
         ...
 
     def give(self, piece: Any, /) -> None:
-        """Mark memory from `take` as free."""
+        """Mark staging memory that `take` returned as free."""
         ...
 
 
@@ -126,7 +126,7 @@ class Staging:
 
 
 def merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return (begin, end) of each range that sorted (address, size) spans form when overlapping ones are merged.
+    """Return (begin, end) of each range that results from merging overlapping ones of sorted (address, size) spans.
 
     Spans that touch without overlapping stay apart.
     """

@@ -30,7 +30,7 @@ class TaskTimes(Ring):
         super().__init__(queue, layout, pipelines, size, tail)
 
     def _mark(self, number: int, place: int) -> None:
-        """Write a time stamp into the command buffer of an entry of the ring."""
+        """Record a time stamp in the command buffer of a ring entry."""
         vk, buffer, first = self.queue.device.vk, self._buffers[number], number * self._stamps
         if not place:
             vk.vkCmdResetQueryPool(buffer, self._pool, first, self._stamps)

@@ -103,13 +103,13 @@ class Windows:
         )
 
     def place(self, name: str) -> int:
-        """Return the offset of an array in the buffer."""
+        """Return the offset of an array's copy in the buffer."""
         at, size = memory_span(self.arrays[name])
         run = next(run for run in self._runs if run.begin <= at and at + size <= run.end)
         return run.at + at - run.begin
 
     def address(self, name: str) -> int:
-        """Return the offset of an array from the start of its window."""
+        """Return the offset of an array's copy from the start of its window."""
         return self.place(name) - self.windows[self.bindings[name]].offset
 
     def copy_in(self) -> None:

@@ -86,12 +86,12 @@ def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
 
 
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
-    """Return True if derivatives flow through `thing`: it is no array, or it is an array in `carriers`."""
+    """Return True if derivatives flow through `thing`, a value, local or array; an array must be in `carriers`."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 
 def _closure(roots: Iterable[Thing], edges: list[tuple[Thing, Thing]]) -> set[Thing]:
-    """Return the roots and all nodes that can be reached from them along the edges."""
+    """Return the nodes of a directed graph that can be reached from the root nodes, including the roots."""
     successors: dict[Thing, list[Thing]] = {}
     for a, b in edges:
         successors.setdefault(a, []).append(b)

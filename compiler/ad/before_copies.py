@@ -71,7 +71,7 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
-    """Return `read` plus those of `arrays` that tasks read, directly or indirectly, to compute arrays in `read`.
+    """Return the arrays in `read`, with those in `arrays` that tasks read, directly or not, to compute them.
 
     These earlier tasks run on the copies, so the copies must hold what they read too.
     """

@@ -44,7 +44,7 @@ def check_state(
     cured: Container[Risk],
     taped: bool,
 ) -> list[MarkedPair]:
-    """Return the pairs that marks must clear. Raise NotDifferentiable if `grad` reads what `forward` overwrites.
+    """Return the access pairs that a marking kernel must check so that `grad` reads the values which `forward` read.
 
     Raise StateOverwritten if `grad` surely reads an element that `forward` overwrites.
 
@@ -73,7 +73,7 @@ def check_state(
 def lost_reads(
     grad: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk], taped: bool
 ) -> Iterator[tuple[Risk, RiskPair]]:
-    """Yield the risk of each read that finds neither what the kernel found nor can be cleared by marks, with its cause.
+    """Yield each load at risk that makes the gradient wrong and that no check at run time can allow, with the cause.
 
     Args: as for `check_state`.
     """
@@ -86,7 +86,7 @@ def lost_reads(
 def _reads_at_risk(
     grad: Kernel, at_risk: Mapping[Value, Risk], copies: Collection[str], cured: Container[Risk]
 ) -> Iterator[tuple[Risk, bool]]:
-    """Yield the risk of each read in a grad kernel, and True if a copy has what the read found in the kernel."""
+    """Yield each load at risk in a grad kernel, and True if a copy of the array still holds the value that was read."""
     # A load that only decides what is stored to a copy counts too. An atomic counts if something uses its result.
     used = used_values(walk_kernel(grad)) if copies else set()
     for stmt in walk_kernel(grad):
@@ -98,7 +98,7 @@ def _reads_at_risk(
 
 
 def _fatal(risk: Risk, taped: bool) -> RiskPair | None:
-    """Return the first access pair of a load at risk for which the gradient is refused, or None if marks decide."""
+    """Return the first access pair that makes the gradient of a load wrong for sure, or None if a check can decide."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 
@@ -139,7 +139,7 @@ def refuse_claims(kernel: Kernel, claims: list[MarkedPair]) -> NotDifferentiable
 
 
 def _overwritten(kernel: Kernel, pair: RiskPair, returned: bool) -> Diagnostic:
-    """Return the diagnostic that names the write which replaces the element of an access pair, and the reason."""
+    """Return the error for an access pair whose element is overwritten; it names the write and the reason."""
     where = kernel.span(pair.write.loc)
     place = f" (line {where.line})" if where else ""
     name = pair.access.array.lstrip("$")
@@ -218,7 +218,7 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
 
 
 def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: Stmt | None, access: str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if `other` changes the result of an atomic min or max, or reads it before it is final.
+    """Yield an error if the access `other` makes it impossible to tell which iteration won an atomic min or max.
 
     The winner of an extreme is the iteration that holds the final value. Where this value is changed, or was used
     before, nobody can tell the winner from memory.

@@ -36,7 +36,7 @@ def defined_here(stmt: Stmt) -> tuple[Value, ...]:
 
 
 def without_effect(stmt: Stmt, copies: Mapping[str, str]) -> Stmt | None:
-    """Return what a forward sweep executes in place of a statement, around the same nested blocks; None if nothing.
+    """Return the statement by which a forward sweep replaces `stmt`, without its effects; None if nothing is left.
 
     Args:
         stmt: The statement.

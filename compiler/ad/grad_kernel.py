@@ -135,7 +135,7 @@ class _ReverseAnalysis:
         return task, made.b.next_id
 
     def marking(self, stated: bool) -> MarkingKernel | None:
-        """Return the marking kernel for the grad kernel; None if nothing is left to decide.
+        """Return the marking kernel for the grad kernel, or None if no access pairs have to be checked.
 
         Raises:
             NotDifferentiable: No marking kernel can be made.

@@ -147,7 +147,7 @@ def _is_true(structure: Structure, value: Value) -> bool:
 
 
 def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | None:
-    """Return the value of a variable before a loop: True for its initial zero, None if the value is not known.
+    """Return a variable's value before a loop; True stands for its initial zero, None for an unknown value.
 
     None means that the content is not known.
     """

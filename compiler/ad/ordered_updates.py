@@ -115,7 +115,7 @@ class _OrderingPass:
     # -- extremes -----------------------------------------------------------------------------------------------
 
     def _extremes(self, t: int) -> list[str]:
-        """Return the arrays that task `t` updates only by atomic min, or only by max, and later tasks overwrite."""
+        """Return the arrays that task `t` updates by atomic min or max only and that a later task overwrites."""
         types, found = self.kernel.array_types(), []
         for array in dict.fromkeys(s.array for s in self._atomics(t) if s.op in ("min", "max")):
             ways = {s.op if isinstance(s, n.Atomic) else "" for s in self._accesses(t) if s.array == array}
@@ -170,7 +170,7 @@ class _OrderingPass:
         return self._record(task, wanted) if wanted else task
 
     def _decides(self, atomic: n.Atomic, used: set[Value]) -> bool:
-        """Return True if the iteration order may change an atomic's final element, or an old value that is read."""
+        """Return True if the iteration order may change the element an atomic leaves, or an old value that is used."""
         if atomic.result in used or self.serial and atomic.op in LAST:
             return True
         if atomic.array not in self.activity.arrays:
@@ -244,7 +244,7 @@ def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
 
 
 def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tuple[Value, ...]:
-    """Emit a copy of a task's bounds with locals of the given prefix, and return the copies of `values`."""
+    """Emit a copy of a task's bounds, with `prefix` before names of locals, and return the copies of `values`."""
     copier = Copier(b.next_id, {}, {}, prefix)
     for stmt in copier.bounds(task):
         b.emit(stmt)

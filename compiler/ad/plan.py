@@ -59,7 +59,7 @@ class SavingPlan:
 
     @property
     def taken(self) -> set[Value]:
-        """Return the values that the reverse sweep takes from the forward sweep, or decides by where to push them.
+        """Return the values that the forward sweep must compute for the reverse sweep, which uses them or their pushes.
 
         The reverse sweep repeats some reads of locals. It takes the contents of these locals from the forward sweep,
         and so the values that these reads find count too.
@@ -204,5 +204,5 @@ class SavingPlanner:
 
 
 def _prefixes(path: BlockPath) -> list[BlockPath]:
-    """Return the paths of a block and of all blocks around it but the body of the task."""
+    """Return the path of a block and of each block around it, except the body of the task."""
     return [path[:length] for length in range(1, len(path) + 1)]

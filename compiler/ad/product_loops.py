@@ -39,7 +39,7 @@ def _serial(kernel: Kernel, task: Task) -> Task:
 
 
 def _shared_product(kernel: Kernel, task: Task) -> n.Atomic | None:
-    """Return an atomic product on elements that iterations share; None if there is none or the order matters.
+    """Return an atomic product on elements that iterations share, or None if the task can stay parallel.
 
     The result is None if there is no product of this kind, or if another order of the iterations may have another
     result.

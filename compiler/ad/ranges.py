@@ -38,7 +38,7 @@ class Ranges:
             self.known[index] = index_interval(first, end_range, step, lambda form, by: add(form, ONE, by))
 
     def of(self, form: Affine) -> Interval[Affine] | None:
-        """Return the interval of a form.
+        """Return an interval that contains all values of an affine form in this task.
 
         The result is None if a symbol of the form is neither fixed by the launch nor has a known range.
         """

@@ -278,13 +278,13 @@ class RiskAnalysis:
         return HITS if known and all(_meets(p, q) for p, q in pairs) else MAYBE
 
     def _open(self, pairs: list[tuple[Affine, Affine]], t: int, later: int) -> bool:
-        """Return True if a launch decides, by data, whether an access of task t and a write of a later task meet."""
+        """Return True if array contents decide whether an access of task t and a later write share an element."""
         return any(
             self._by_data({v for p in forms for v in p.symbols()}, k) for forms, k in zip(zip(*pairs), (t, later))
         )
 
     def _by_data(self, symbols: Collection[Symbol], t: int) -> bool:
-        """Return True if one of these symbols of task t, or the range of a loop with such an index, is data."""
+        """Return True if a symbol of task t, or a bound of the loop whose index it is, comes from array contents."""
         forms, ends = self.forms[t], self.ends[t]
         return any(
             isinstance(s, Value)
@@ -293,7 +293,7 @@ class RiskAnalysis:
         )
 
     def _data(self, forms: list[Affine], t: int) -> bool:
-        """Return True if the indices depend on values other than loop indices, arguments and shapes, such as data."""
+        """Return True if an index depends on a value that is no loop index, argument or shape, such as a load."""
         structure, indices = self.structures[t], self.kernel.tasks[t].indices
         found = {s for form in forms for s in form.symbols() if isinstance(s, Value)}
         return any(s not in indices and not structure.is_index(s) for s in found)

@@ -39,7 +39,7 @@ class Slope:
 
 
 def _zero(name: str) -> str:
-    """Return the reason for which an operation has no derivative rules, or "" if it must have them."""
+    """Return a text that says why the operation `name` has no derivative rules, or "" if it must have rules."""
     return "its kind says that it has no derivative" if OPS[name].kind in ("flat", "opaque") else ""
 
 

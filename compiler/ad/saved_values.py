@@ -41,7 +41,7 @@ def choose(sources: ValueSources, required: set[Value]) -> list[Value]:
 
 
 def choose_in_order(sources: ValueSources, required: set[Value]) -> list[Value]:
-    """Return the required values, in order of definition, that earlier available or saved values do not determine."""
+    """Return the required values that cannot be recomputed from values before them, in order of definition."""
     available: set[Value] = set(sources.structure.task.indices)
     saved = []
     for value in sources.structure.made:

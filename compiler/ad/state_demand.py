@@ -56,7 +56,7 @@ def arrays_to_copy(
 def _slice(
     kernel: Kernel, plans: list[SavingPlan], copies: BeforeCopies, at_risk: dict[Value, Risk], first_id: int
 ) -> Kernel:
-    """Return what the forward sweeps and the repeated tasks of a grad kernel execute for the sake of the plans."""
+    """Return a kernel with those statements of forward sweeps and repeated tasks that compute values for the plans."""
 
     def forward(t: int, first_id: int) -> tuple[Task, int]:
         task, own = plans[t].sources.structure.task, copies.of(t)
@@ -67,6 +67,6 @@ def _slice(
 
 
 def _repeated(block: Block, copies: Mapping[str, str]) -> Block:
-    """Return what a forward sweep repeats of a block: all but its effects on arrays without a copy."""
+    """Return a block as a forward sweep repeats it: without stores, prints and asserts, except accesses to copies."""
     kept = (without_effect(stmt, copies) for stmt in block)
     return tuple(map_blocks(stmt, lambda inner: _repeated(inner, copies)) for stmt in kept if stmt is not None)

@@ -124,7 +124,7 @@ def cast_interval(found: NumberInterval, source: Scalar, target: Scalar) -> Numb
 
 
 def _monotonic(f: Callable[..., Number], *grows: bool) -> IntervalRule:
-    """Return the rule of a function that grows with each operand for which `grows` is True, and else falls."""
+    """Return the interval rule of a function that is monotonic in each operand: growing where `grows` is True."""
 
     def rule(t: Scalar, *operands: NumberInterval) -> NumberInterval:
         lows, highs = extreme_operands(operands, grows)
@@ -145,7 +145,7 @@ def _within(low: Number, high: Number) -> IntervalRule:
 
 
 def _whole(rule: Callable[..., NumberInterval], real: Callable[..., NumberInterval]) -> IntervalRule:
-    """Return a rule that is `rule` for integers and `real` for reals."""
+    """Return an interval rule that applies `rule` to integers and `real` to real numbers."""
     return lambda t, *operands: (real if t.is_real else rule)(*operands)
 
 

@@ -250,7 +250,7 @@ class _RangeAnalysis:
     # -- stacks ---------------------------------------------------------------------------------------------
 
     def _special(self, stack: str) -> float | None:
-        """Return a bound of the values pushed in usual trips if it is lower than that of all pushes, else None."""
+        """Return the bound of the values pushed to an adstack in usual trips, or None if it gains nothing."""
         usual = magnitude(self.usual_pushes.get(stack, ALL))
         known = magnitude(self.pushed.get(stack, ZERO)) <= STEPS[-1]
         return None if known or usual > STEPS[-1] else _step(usual)

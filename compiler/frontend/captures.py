@@ -97,7 +97,7 @@ class CapturedFields:
         return {self._final(c): c.field for c in self._found.values() if c.used}
 
     def reads(self) -> list[Read]:
-        """Return records of what the fields are: a field that a mistake is about may get a gradient later."""
+        """Return a guard for each field that the kernel uses, which fails if, say, the field gets a gradient later."""
         return [PartRead(c.field, "form", _form, _form(c.field)) for c in self._found.values()]
 
     def _final(self, capture: _CapturedField) -> str:

@@ -80,7 +80,7 @@ class Tracer:
 
     @property
     def active(self) -> Activation:
-        """Return the record of the function that is being traced."""
+        """Return the `Activation` of the function that is being traced."""
         return self.activations[-1]
 
     @property

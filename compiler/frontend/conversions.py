@@ -85,7 +85,7 @@ def entry_type(t: Tracer, matrix: MatrixValue) -> Scalar:
 
 
 def cast_matrix(t: Tracer, matrix: MatrixValue, dtype: Scalar) -> MatrixValue:
-    """Return the matrix with every entry converted."""
+    """Return the matrix with every entry converted to a scalar type."""
     return MatrixValue(matrix.shape, tuple(t.value(item, dtype) for item in matrix.items))
 
 
@@ -122,7 +122,7 @@ def matrix_of(t: Tracer, items: Sequence[Operand]) -> MatrixValue:
 
 
 def too_large(operand: Static) -> ProblemError:
-    """Return the mistake of using a NumPy array that is too large to be a constant."""
+    """Return the error (a `ProblemError`) for a NumPy array that is too large to be a constant of a kernel."""
     array = operand.value
     return type_problem(
         f"{describe(operand)} of shape {array.shape} cannot be a constant of the kernel: constants are vectors and"

@@ -32,17 +32,17 @@ class PoisonError(Exception):
 
 
 def syntax_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
-    """Return the mistake (KernelSyntaxError) of using a construct that is not in the language, or at a wrong place."""
+    """Return a `ProblemError` for syntax that is not in the kernel language or stands at a wrong place."""
     return ProblemError(KernelSyntaxError, reason, cure, node)
 
 
 def type_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
-    """Return the mistake (KernelTypeError) of using operands whose types or ranks do not fit."""
+    """Return a `ProblemError` for operands whose types or ranks do not fit, to be raised as KernelTypeError."""
     return ProblemError(KernelTypeError, reason, cure, node)
 
 
 def unsupported_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
-    """Return the refusal (Unsupported) of a valid program that this version cannot compile."""
+    """Return a `ProblemError` for a valid program that this version cannot compile, to be raised as Unsupported."""
     return ProblemError(Unsupported, reason, cure, node)
 
 

@@ -108,7 +108,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
 
 
 def _taken_rest(args: ast.arguments, given: dict[int | str, Place | Operand], count: int) -> Pack:
-    """Remove positional arguments from number `count` on from `given`; return them as the func's `*args`."""
+    """Remove all positional arguments after the first `count` from `given`, and return them as the func's `*args`."""
     if args.vararg is None:
         return Pack(())
     rest = [given.pop(key) for key in sorted(k for k in given if isinstance(k, int) and k >= count)]
@@ -134,7 +134,7 @@ def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
 
 
 def _assigned(tree: ast.FunctionDef) -> set[str]:
-    """Return the names that the function assigns, or parts of which it may change by a store, a method or an atomic."""
+    """Return the names that the function assigns, or whose parts it may change by a store, method or atomic."""
     found = set()
     for inner in ast.walk(tree):
         if isinstance(inner, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):

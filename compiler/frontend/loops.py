@@ -170,7 +170,7 @@ def _do_while(t: Tracer, test: ast.expr) -> ast.expr | None:
 
 
 def _repeat(t: Tracer, node: ast.While, flag: ast.expr) -> None:
-    """Emit a loop that runs the body, and again while `flag`, a 0-d field or a number, is not 0."""
+    """Emit a loop that runs the body once and repeats it while `flag`, a 0-d field or a number, is not 0."""
     first = t.builder.local(t.namer.unique("first"), u1, t.builder.const(True, u1))
     with t.block() as condition:
         found = t.clean(flag)

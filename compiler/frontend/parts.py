@@ -1,4 +1,4 @@
-"""This module takes Python objects apart, so that two objects can be compared by what they consist of.
+"""This module lists the parts of Python objects, such as attributes, by which two objects are compared.
 
 A property, or a function that runs at each launch, may make a new object each time. Such objects are not identical, but
 a kernel cannot distinguish two of them if all of their parts are the same.
@@ -27,7 +27,7 @@ _LASTING = (type, ModuleType)
 
 
 def take_of(found: Any) -> Take | None:
-    """Return the function that takes an object apart, or None for an object that is compared by identity."""
+    """Return the function that lists the parts of an object, or None if the object is compared by identity."""
     if isinstance(found, FunctionType):
         return function_parts
     if isinstance(found, (MethodType, BuiltinMethodType, BoundFunc)):
@@ -46,7 +46,7 @@ def take_of(found: Any) -> Take | None:
 
 
 def function_parts(found: FunctionType) -> tuple[Any, ...]:
-    """Return what a function consists of beside its code and its module.
+    """Return the parts by which a function is compared besides its code: defaults, annotations and closure.
 
     The objects that its global names mean are part of a function that belongs to no module.
     """
@@ -60,17 +60,17 @@ def closure_parts(found: FunctionType) -> tuple[Any, ...]:
 
 
 def has_closure_alone(found: FunctionType) -> bool:
-    """Return True if a function of a module has no parts beside its closure."""
+    """Return True if a function of a module has no defaults and annotations, so that only its closure is compared."""
     return not (found.__defaults__ or found.__kwdefaults__ or found.__annotations__ or module_names(found) is None)
 
 
 def module_names(function: FunctionType) -> dict[str, Any] | None:
-    """Return the names of the module of a function; None if it belongs to none, as a lambda that `static` makes."""
+    """Return the global names of a function, or None if it belongs to no module, such as a lambda in `static`."""
     return function.__globals__ if "__name__" in function.__globals__ else None
 
 
 def _used_names(function: FunctionType) -> dict[str, Any]:
-    """Return the objects that the global names in a function mean, also those in functions that it contains."""
+    """Return the objects that the global names in a function, or in functions nested in it, denote."""
     codes = [function.__code__]
     used: dict[str, Any] = {}
     while codes:
@@ -81,7 +81,7 @@ def _used_names(function: FunctionType) -> dict[str, Any]:
 
 
 def method_parts(method: Any) -> tuple[Any, Any]:
-    """Return the function of a bound method, or its name if it is none of Python, and the object it is bound to."""
+    """Return the function (by name if it is a built-in one) and the object to which a bound method is bound."""
     if isinstance(method, BoundFunc):
         return method.func, method.receiver
     return (method.__name__ if isinstance(method, BuiltinMethodType) else method.__func__), method.__self__
@@ -102,7 +102,7 @@ def attributes(found: Any) -> dict[str, Any]:
 
 
 def _slots(kind: type) -> list[str]:
-    """Return the names of the slots of a class, as they are mangled for names with two underscores."""
+    """Return the names in `__slots__` of a class and its bases; private names are mangled as Python does it."""
     return [
         _mangled(name, base)
         for base in kind.__mro__
@@ -124,7 +124,7 @@ _PARTS_OF_FUNCTIONS = ("definition", "__code__", "__defaults__", "__kwdefaults__
 
 
 def part_names(found: Any) -> Collection[str]:
-    """Return the names of the attributes of an object that decide whether it is equal to another object."""
+    """Return the names of the attributes by which an object is compared with another object."""
     if isinstance(found, FunctionType):
         return _PARTS_OF_FUNCTIONS
     if isinstance(found, MethodType):
@@ -135,7 +135,7 @@ def part_names(found: Any) -> Collection[str]:
 
 
 def class_attribute(kind: type, name: str) -> Any:
-    """Return what a class or one of its bases defines under a name, without binding it; MISSING if none does."""
+    """Return the attribute of a class or its bases, without a call of `__get__`; MISSING if none has the name."""
     for base in kind.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
@@ -143,7 +143,7 @@ def class_attribute(kind: type, name: str) -> Any:
 
 
 def is_of_class(owner: Any, name: str) -> bool:
-    """Return True if the class of an object alone decides what the object has under a name, as with a method."""
+    """Return True if the class of an object alone decides the value of the attribute `name`, as with a method."""
     found = class_attribute(type(owner), name)
     if found is MISSING or name in attributes(owner):
         return False

@@ -98,7 +98,7 @@ def _attribute_or_missing(owner: Any, name: str) -> Any:
 
 
 def failed_reads(owner: Any, name: str) -> list[Read]:
-    """Return a record, which never holds, of something that could not be read of an object that may change."""
+    """Return a guard that always fails, for an attribute that could not be read of an object that may change."""
     return [] if is_settled(owner) else [PartRead(owner, name, _fail, MISSING)]
 
 
@@ -212,7 +212,7 @@ _TRANSPARENT = (
 
 
 class _Opaque(Exception):
-    """This exception means that the inputs of an expression cannot be found from its syntax alone."""
+    """This exception means that the objects an expression reads cannot be found from its syntax alone."""
 
 
 class InputFinder:
@@ -332,12 +332,12 @@ def _is_pure(called: Any) -> bool:
 
 
 def materialize(found: Any) -> Any:
-    """Return the result of an expression, but a tuple of the items in place of an iterator."""
+    """Return the result of an expression, with an iterator replaced by the tuple of its items."""
     return tuple(islice(found, ITEMS + 1)) if isinstance(found, Iterator) else found
 
 
 def failure(error: Exception) -> tuple[str, type, str]:
-    """Return what stands for the result of a static expression that raised."""
+    """Return a tuple that stands for the result of a static expression which raised this exception."""
     return "failed", type(error), str(error)
 
 

@@ -93,7 +93,7 @@ class MethodSnapshot:
 
 
 class Fresh:
-    """A `Fresh` describes a value that is made anew whenever one looks: what one finds at a second look.
+    """A `Fresh` describes a value that each read of an attribute creates anew: it holds the result of a second read.
 
     Objects that both looks find at the same place last, and are compared by identity. All others are new at each look,
     and are compared by their parts.
@@ -109,18 +109,18 @@ class Fresh:
         self.other, self.inside = other, inside
 
     def parts(self, found: Any, take: Callable[[Any], Any]) -> Fresh:
-        """Return the same for the parts of a value."""
+        """Return the description, by a second read, of the parts of a value that each read creates anew."""
         return Fresh(take(self.other) if type(self.other) is type(found) else None, self.inside)
 
     def items(self, found: Any) -> list[Fresh]:
-        """Return the same for each item of a list, tuple or dictionary."""
+        """Return the description, by a second read, of each item of a container that each read creates anew."""
         count = len(found)
         is_alike = type(self.other) is type(found) and len(self.other) == count
         return [Fresh(other, self.inside) for other in (_items(self.other) if is_alike else (None,) * count)]
 
 
 class FunctionSnapshot:
-    """A `FunctionSnapshot` is the snapshot of a function that is made anew at each look.
+    """A `FunctionSnapshot` is the snapshot of a function that each read of an attribute creates anew.
 
     Two such functions are equal if they have the same code and module, and equal defaults, annotations and closures.
     """
@@ -279,7 +279,7 @@ def _matrix_parts(found: Any) -> tuple[Any, Any]:
 
 
 def fresh_snapshot(found: Any, again: Any) -> tuple[Snapshot, dict[int, Any]]:
-    """Return a snapshot of a value that is made anew at each look, and the objects that are new in it, by id.
+    """Return a snapshot of a value that each read creates anew, and the new objects inside of the value, by id.
 
     Such a value is, for example, made by a property. What is new in it is compared by its parts.
 

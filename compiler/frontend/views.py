@@ -86,7 +86,7 @@ def _operand(number: int | Value) -> Operand:
 
 
 def _combined(t: Tracer, op: str, left: Operand | int, right: Operand | int) -> int | Value:
-    """Return left + right ("add") or left - right ("sub"), folded if both are known."""
+    """Return left + right ("add") or left - right ("sub"), computed at once if both are known at compile time."""
     left, right = (Static(x) if isinstance(x, int) else x for x in (left, right))
     a, b = integer_of(left), integer_of(right)
     if a is not None and b is not None:

@@ -136,7 +136,7 @@ def _fields_of(cls: type) -> tuple[_Field, ...]:
 
 
 def _kind_of(annotation: Any) -> str:
-    """Return "plain" if JSON can store values of the annotated type directly, else "any"."""
+    """Return "plain" if JSON can store values of the annotated type directly, and "any" if it cannot."""
     is_plain = isinstance(annotation, str) and _PLAIN_NAMES.issuperset(annotation.split(" | "))
     return "plain" if is_plain else "any"
 
@@ -190,7 +190,7 @@ class _Encoder:
         return [*map(self.write, found)]
 
     def _rare(self, kind: type, value: Any) -> list[Any]:
-        """Return the encoding of an IR value, type, span, set or mapping, or of an object of a class not yet used."""
+        """Return the encoding of an IR value, type, span, set or mapping, or of the first object of a class."""
         if kind is Value:
             return [_VALUE, self._values(value)]
         if kind is Scalar:

@@ -46,7 +46,7 @@ def operand(**kwargs: Any) -> Any:
 
 
 def block(**kwargs: Any) -> Any:
-    """Declare a dataclass attribute for a nested block of a statement."""
+    """Declare a dataclass attribute that holds a nested block of a statement."""
     return _role("block", **kwargs)
 
 

@@ -77,7 +77,7 @@ The parser only produces valid ones, such as `step -1`, but without this check a
 
 
 def check_type(c: RuleContext, value: Value, dtype: Scalar, what: str) -> None:
-    """Raise VerifyError unless a value has a type; `what` names the value in the message."""
+    """Raise VerifyError unless a value has the given type; `what` names the value in the message."""
     c.check(value.type == dtype, f"{what} is {dtype}, but %{value.id} is {value.type}")
 
 
@@ -147,7 +147,7 @@ def _op(c: RuleContext, s: n.Op) -> None:
 
 @RULES.row(n.Cast, n.Random)
 def _any_type(c: RuleContext, s: n.Cast | n.Random) -> None:
-    """Accept every type: any scalar type can be cast to any other type, and can be drawn at random."""
+    """Accept every type, because any scalar type can be cast to any other one and can be drawn at random."""
 
 
 @RULES.row(n.Within)
@@ -250,7 +250,7 @@ def _while(c: RuleContext, s: n.While) -> None:
 
 @RULES.row(n.Scope, n.Return)
 def _anything(c: RuleContext, s: n.Scope | n.Return) -> None:
-    """Accept the statement: its stage and its nested statements are checked elsewhere."""
+    """Accept the statement, because its stage and its nested statements are checked elsewhere."""
 
 
 @RULES.row(n.Break)

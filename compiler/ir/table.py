@@ -114,7 +114,7 @@ class Table(Generic[K, V]):
         return self._derive(key) if self._derive else ""
 
     def unwritten(self, key: K) -> Callable[..., NoReturn]:
-        """Return a placeholder function for an entry that nobody has written yet.
+        """Return a placeholder function for a table entry that has not been written yet.
 
         Calling the function raises NotImplementedError with the place of the row; `missing` counts the row as missing.
         """

@@ -84,7 +84,7 @@ class Scalar:
         return self.name
 
     def __call__(self, value: object) -> object:
-        """Return a Python number rounded or wrapped to this type, like a call of `sg.f32(x)` outside a kernel."""
+        """Return a Python number rounded or wrapped to this type, as in `sg.f32(x)` outside of a kernel."""
         # Overflow and NaN are results here, not warnings.
         with np.errstate(all="ignore"):
             return np.asarray(value).astype(self.dtype)[()].item()

@@ -145,7 +145,7 @@ def map_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
 
 
 def rename(stmt: Stmt, mapping: Mapping[Value, Value]) -> Stmt:
-    """Return the statement with operands replaced, also inside its blocks. Result values stay the same."""
+    """Return the statement with operands replaced, also inside its blocks; the ids of its results stay the same."""
     stmt = rename_operands(stmt, mapping)
     return map_blocks(stmt, lambda inner: rename_block(inner, mapping)) if type(stmt) in NESTED else stmt
 

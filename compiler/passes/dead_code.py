@@ -97,7 +97,7 @@ def _mark_kernel(kernel: Kernel, private: Collection[EffectPlace], keep: Collect
 
 
 def _with_blocks(kernel: Kernel, made: list[tuple[Block, Block]]) -> Kernel:
-    """Return the kernel with new (bounds, body) of each task, or the same object if no block is new."""
+    """Return the kernel with new bounds and body for each task, or the same kernel if all of them are unchanged."""
     tasks = tuple(
         task if bounds is task.bounds and body is task.body else replace(task, bounds=bounds, body=body)
         for task, (bounds, body) in zip(kernel.tasks, made)

@@ -99,7 +99,7 @@ class _ExitLowering(FreshNames):
         return name
 
     def _guarded(self, task: Task, flags: tuple[str, ...]) -> Task:
-        """Return the task, changed to do nothing if a temporary named in `flags` says that an earlier task returned."""
+        """Return the task, changed to do nothing if a temporary in `flags` says that an earlier task returned."""
         b = self.builder(task.loc)
         done = b.load(flags[0], (), u1)
         for flag in flags[1:]:
@@ -139,7 +139,7 @@ class _ExitLowering(FreshNames):
         return tuple(out)
 
     def _absorb(self, stmt: n.If, rest: Block, frames: list[_ExitFrame]) -> Stmt:
-        """Append the statements after an `if` to each of its blocks that does not always exit, and return the `if`.
+        """Move the statements after an `if` into those of its blocks that do not always exit, and return the `if`.
 
         If both arms leave, these statements can never run and are dropped.
         """

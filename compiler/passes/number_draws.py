@@ -18,7 +18,7 @@ from ..ir.walk import kept_block, map_blocks, walk_kernel
 
 
 def number_draws(kernel: Kernel) -> Kernel:
-    """Give each draw the number of its task in a kernel of any stage; the stage stays the same."""
+    """Return the kernel with the number of its task in each random draw; a kernel of any stage keeps its stage."""
     if not any(isinstance(s, n.Random) for s in walk_kernel(kernel)):
         return kernel
     return replace(kernel, tasks=tuple(replace(t, body=_block(t.body, i)) for i, t in enumerate(kernel.tasks)))

@@ -55,7 +55,7 @@ def promote_elements(kernel: Kernel) -> Kernel:
 
 
 def _may_be_local(array: ArrayType) -> bool:
-    """Return False if the array holds reals without a gradient, because a local would let derivatives flow through."""
+    """Return False if an array holds reals and has no gradient: a local would let derivatives flow through it."""
     return array.grad or not array.dtype.is_real
 
 
@@ -213,7 +213,7 @@ class _ElementPromoter:
         return tuple(out)
 
     def _atomic(self, stmt: n.Atomic) -> Block:
-        """Return a plain read and write of the local in place of an atomic, as no other iteration sees the element."""
+        """Return a plain read and write of the local that replaces an atomic on an element of this iteration only."""
         b = Builder(self.next_id)
         b.loc = stmt.loc
         b.emit(n.Get(stmt.result, self.var, loc=stmt.loc))

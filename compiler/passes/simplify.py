@@ -281,7 +281,7 @@ class _Simplifier(Rewriter):
 
 
 def _skips(a: Scalar, b: Scalar, c: Scalar) -> bool:
-    """Return True if a cast from a through b to c equals a cast from a to c, for every value of a."""
+    """Return True if a cast of type a to b and then to c gives the same as a cast from a to c, for every value."""
     if a.is_int and b.is_int and c.is_int and c.bits <= b.bits:
         # The low bits of the low bits are the low bits.
         return True

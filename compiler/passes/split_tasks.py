@@ -79,7 +79,7 @@ class _Splitter:
     # -- what crosses -----------------------------------------------------------------------------------------
 
     def _crossing(self, t: int) -> tuple[set[Value], set[str]]:
-        """Return the values and locals of earlier tasks that task t uses."""
+        """Return the values and locals of earlier tasks that task `t` uses."""
         task = self.kernel.tasks[t]
         if t == 0:
             return set(), set()
@@ -89,7 +89,7 @@ class _Splitter:
         return values, {v for v in names if v in self.local_home and self.local_home[v][0] < t}
 
     def _wanted(self, crossing: dict[int, tuple[set[Value], set[str]]]) -> set[Value]:
-        """Return the values that must be handed over in temporaries, including the inputs of values computed again."""
+        """Return the values that temporaries must hand to later tasks, with the inputs of values computed again."""
         found: set[Value] = set()
         pending = [v for values, _ in crossing.values() for v in values]
         while pending:

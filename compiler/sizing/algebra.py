@@ -163,7 +163,7 @@ def _extreme(kind: str, parts: Iterable[SizeExpr], beats: Callable[[SizeExpr, Si
 
 
 def _beats(kind: str, beats: Callable[[SizeExpr, SizeExpr], bool], a: SizeExpr, b: SizeExpr) -> bool:
-    """Return True if expression b cannot change the maximum or minimum of a and b."""
+    """Return True if expression b cannot change the maximum or minimum of a and b, so that a suffices."""
     if beats(a, b):
         return True
     low, high = _difference(a, b)
@@ -262,7 +262,7 @@ def select_condition(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def compare(operation: str, a: SizeExpr, b: SizeExpr) -> SizeExpr:
-    """Return the condition that two reals compare as `operation` says: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
+    """Return the condition that compares two reals by `operation`: cmp_lt, cmp_le, cmp_eq or cmp_ne."""
     return node("compare", (a, b), (operation,), 0, 1)
 
 
@@ -288,7 +288,7 @@ def select_value(c: SizeExpr, a: SizeExpr, b: SizeExpr) -> SizeExpr:
 
 
 def range_node(kind: str, variable: int, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
-    """Return the node of the sum (`total`) or maximum (`largest`) of `body` over a range, not in closed form.
+    """Return the unsimplified node of the sum (`total`) or maximum (`largest`) of `body` over a range.
 
     Args:
         kind: "total" or "largest".
@@ -323,7 +323,7 @@ def substitute(expr: SizeExpr, variable: int, by: SizeExpr) -> SizeExpr:
 
 
 def rebuild(expr: SizeExpr, args: list[SizeExpr]) -> SizeExpr:
-    """Return a simplified node of the kind of `expr` with new arguments; not for sums or maxima over a range."""
+    """Return a simplified node like `expr` with new arguments; sums and maxima over a range are not allowed."""
     if expr.kind == "sum":
         constant, *factors = [int(d) for d in expr.data]  # type: ignore[call-overload]
         return add(const(constant), *(scale(a, f) for a, f in zip(args, factors)))

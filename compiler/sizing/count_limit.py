@@ -85,7 +85,7 @@ class _LimitChecks:
         return {s.var: None for s in walk(block) if isinstance(s, n.Set) and s.var in self.slots}
 
     def _block(self, block: Block, looks: bool) -> Block:
-        """Return the block with limit checks in its inner loops and, if `looks`, after each count of a depth in it.
+        """Return the block with limit checks in inner loops and, if `looks` is true, after each count of a depth.
 
         Args:
             block: The block.

@@ -75,7 +75,7 @@ def count_within(kernel: Kernel, counting: Kernel) -> Kernel:
 
 
 def _slots(kernel: Kernel) -> dict[str, tuple[int, int]]:
-    """Return the number of each counted adstack, and the total slot size in bytes of all adstacks of equal depth."""
+    """Return, for each counted adstack, its number and the total slot size of all adstacks of equal depth."""
     numbers = {name: k for k, name in enumerate(stack_names(kernel))}
     found: dict[str, tuple[int, int]] = {}
     for task in kernel.tasks:
@@ -118,7 +118,7 @@ def count_slice(kernel: Kernel) -> Kernel | None:
 
 
 def counters(kernel: Kernel) -> dict[str, tuple[str, str]]:
-    """Return the role and the adstack of each local that counts the height or depth of an adstack.
+    """Return, for each local that counts the height or depth of an adstack, its role and the adstack.
 
     The role is "count" for the present height and "depth" for the greatest height.
     """

@@ -114,7 +114,7 @@ def sizes(
 
 
 def add(x: Values, y: Values) -> Values:
-    """Return the exact sum. Raise InexactSizes if an element of a vector does not fit into 64 bits."""
+    """Return the exact sum of numbers or vectors. Raise InexactSizes if an element of a vector exceeds 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
         return int(x) + int(y)
     _fit(x, y)
@@ -127,7 +127,7 @@ def add(x: Values, y: Values) -> Values:
 
 
 def mul(x: Values, y: Values) -> Values:
-    """Return the exact product. Raise InexactSizes if an element of a vector does not fit into 64 bits."""
+    """Return the exact product of numbers or vectors. Raise InexactSizes if an element exceeds 64 bits."""
     if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
         return int(x) * int(y)
     _fit(x, y)
@@ -225,7 +225,7 @@ def _read(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.ndarray]:
-    """Return the index values of only those points that a mask selects."""
+    """Return the index values of the points that a mask selects."""
     return {k: v[chosen] for k, v in points.items()}
 
 
@@ -300,7 +300,7 @@ def _over(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _over_one(self: Evaluator, expr: SizeExpr, begin: int, end: int) -> int:
-    """Return the sum or maximum over a single range, evaluated a chunk at a time."""
+    """Return the sum or maximum over one range that all points share, evaluated a chunk at a time."""
     self.look(max(end - begin, 0))
     number, sums, made = variable_of(expr), expr.kind == "total", 0
     for first in range(begin, end, CHUNK):

@@ -44,17 +44,17 @@ def _at_most(x: SizeExpr, y: SizeExpr) -> SizeExpr:
 
 
 def _same(x: SizeExpr, y: SizeExpr) -> SizeExpr:
-    """Return the condition that two conditions both hold, or both do not."""
+    """Return the condition that both of two conditions hold, or neither."""
     return a.select_condition(x, y, a.negate(y))
 
 
 def _other(x: SizeExpr, y: SizeExpr) -> SizeExpr:
-    """Return the condition that one of two conditions holds."""
+    """Return the condition that exactly one of two conditions holds."""
     return a.select_condition(x, a.negate(y), y)
 
 
 def _known(make: Callable[..., SizeExpr]) -> SymbolicRule:
-    """Return the rule of an operation whose result is known only if all operands are."""
+    """Return the rule of an operation whose result is known only if all of its operands are known."""
     return lambda *operands: s.apply_operation(operands, make)
 
 

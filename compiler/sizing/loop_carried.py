@@ -112,7 +112,7 @@ def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
 
 
 def _growth(after: SizeExpr, symbol: int) -> SizeExpr | None:
-    """Return e such that after = symbol + e, where e may be a conditional expression; None if there is no such e."""
+    """Return an expression e with after = symbol + e, possibly a conditional one, or None if there is none."""
     if after.kind == "when":
         sides = [_growth(side, symbol) for side in after.args[1:]]
         return None if None in sides else a.select_value(after.args[0], *sides)  # type: ignore[arg-type]

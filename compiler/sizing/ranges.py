@@ -139,7 +139,7 @@ class ClosedForms:
         return self._terms(begin, end, body) if body.kind == "sum" else None
 
     def _nonempty(self, begin: SizeExpr, end: SizeExpr, value: SizeExpr) -> SizeExpr:
-        """Return the value if the range is not empty, and else 0."""
+        """Return `value` if the range is not empty, and 0 if it is empty."""
         return select_value(positive(range_length(begin, end, self.around)), value, ZERO)
 
     def _constant(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
@@ -174,7 +174,7 @@ class ClosedForms:
         return self._choice(begin, end, positive(ahead), first, rest)
 
     def _product(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a product, with factors free of the index taken out; None if no factor is."""
+        """Return the closed form of a product, with factors that lack the index taken out, or None if all have it."""
         outside = [f for f in body.args if self.number not in f.free]
         if not outside or self.kind == "largest" and any(f.low < 0 for f in outside):
             return None

@@ -207,7 +207,7 @@ class SizeRecognizer:
             values[RESULTS[type(stmt)](stmt)[0]] = found if _size(found) <= MOST else UNKNOWN
 
     def assigned(self, block: Block) -> dict[str, None]:
-        """Return the locals that a block sets, and the locals that represent the temporaries that the block writes."""
+        """Return the locals that a block sets, and the locals that stand for temporaries which the block writes."""
         found: dict[str, None] = {}
         for stmt in walk(block):
             if isinstance(stmt, n.Set):
@@ -217,7 +217,7 @@ class SizeRecognizer:
         return found
 
     def gets(self, block: Block) -> set[str]:
-        """Return the locals that a block reads, and the locals that represent the temporaries that the block reads."""
+        """Return the locals that a block reads, and the locals that stand for temporaries which the block reads."""
         gets = {t.var for t in walk(block) if isinstance(t, n.Get)}
         return gets | {self.temps[t.array] for t in walk(block) if isinstance(t, n.Load) and t.array in self.temps}
 

@@ -64,7 +64,7 @@ def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
 
 
 def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
-    """Return how a branch changes the height of an adstack: as x if the condition holds, else as y."""
+    """Return how a branch changes the height of an adstack: as x if the condition is true, and as y if not."""
     net = s.select_interval(condition, x.net, y.net)
     if x.only_pushes and y is STILL or y.only_pushes and x is STILL or x.only_pushes and y.only_pushes:
         return StackFlow(net, net)

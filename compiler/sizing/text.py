@@ -257,7 +257,7 @@ class _SizeExprParser(Lexer):
         return a.range_node(kind, number, begin, end, body)
 
     def node(self, kind: str, *args: SizeExpr) -> SizeExpr:
-        """Return the node of a conjunction or disjunction of the arguments."""
+        """Return the node of an `and` or `or` of the parsed arguments."""
         return _JOINED[kind](*args)
 
 

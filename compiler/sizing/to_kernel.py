@@ -87,7 +87,7 @@ class _SizeExprEmitter:
     # -- statements -----------------------------------------------------------------------------------------
 
     def _block(self, make: Callable[[], None]) -> list[Stmt]:
-        """Return the block of statements that `make` emits, whose values are not reused outside."""
+        """Return the block of statements that `make` emits; values computed in it are not reused outside."""
         self.scopes.append(_Scope())
         with self.b.block() as body:
             make()
@@ -231,7 +231,7 @@ def _const(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _typed(m: _SizeExprEmitter, value: Value) -> Value:
-    """Return a value converted to i64 or f64, or unchanged if it is a boolean."""
+    """Return an IR value converted to i64 or f64; a boolean is returned unchanged."""
     return value if value.type.is_bool else m.b.cast(value, f64 if value.type.is_real else i64)
 
 
@@ -302,7 +302,7 @@ def _divided(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _folded(operation: str) -> Callable[[_SizeExprEmitter, SizeExpr], Value]:
-    """Return the function that emits a maximum or minimum, as `operation` says."""
+    """Return the function that emits the maximum or minimum of several values, as `operation` says."""
 
     def fold(m: _SizeExprEmitter, x: SizeExpr) -> Value:
         made = m.value(x.args[0])

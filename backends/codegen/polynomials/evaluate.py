@@ -79,12 +79,12 @@ def mad(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue, z: ir.LLVMValue) -> i
 
 
 def scaled(e: ArithEmitter, x: ir.LLVMValue, factor: float, more: ir.LLVMValue) -> ir.LLVMValue:
-    """Return x·factor + more."""
+    """Return x·factor + more, where `factor` is a constant."""
     return mad(e, x, e.const(x, factor), more)
 
 
 def horner(e: ArithEmitter, x: ir.LLVMValue, coefficients: Sequence[float]) -> ir.LLVMValue:
-    """Return the polynomial at x; the lowest coefficient comes first."""
+    """Return the value at x of the polynomial with these coefficients, of which the lowest comes first."""
     # Other lanes fill the time that each step waits for the last one.
     total: ir.LLVMValue = e.const(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
@@ -134,7 +134,7 @@ def flip(e: ArithEmitter, x: ir.LLVMValue, sign: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def two_to(e: ArithEmitter, total: ir.LLVMValue) -> ir.LLVMValue:
-    """Return 2^n for the integer n in the low bits of `total`; n must be the exponent of a normal number."""
+    """Return 2^n for the integer n in the low bits of `total`, where 2^n must be a normal number."""
     f = format_of(total)
     word = bits(e, total)
     biased = e.b.sub(word, e.const(word, f.rounder_bits - f.bias))

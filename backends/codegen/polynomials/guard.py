@@ -56,7 +56,7 @@ def guard_range(
 def _repaired(
     e: ArithEmitter, places: list[ir.LLVMValue], values: list[ir.LLVMValue], loop: ir.LLVMFunction
 ) -> ir.LLVMValue:
-    """Emit a call of `loop`, which recomputes the lanes not covered, and return the repaired results."""
+    """Emit a call of `loop`, which computes the lanes that inlined code does not cover, and return all results."""
     # Arguments and results pass through memory: vectors in registers have no common calling convention.
     for value, place in zip(values, places):
         e.b.store(value, place)

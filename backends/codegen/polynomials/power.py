@@ -30,7 +30,7 @@ def power(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def _by_f64(e: ArithEmitter, up: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return pow(up, y) of f32 numbers, where `up` is |x|, computed in f64."""
+    """Return pow(up, y) for f32 numbers, computed in f64; `up` is |x|."""
     b, wide = e.b, like(up.type, F64)
     return b.fptrunc(exp(e, b.fmul(b.fpext(y, wide), log(e, b.fpext(up, wide)))), like(up.type, F32))
 

@@ -23,7 +23,7 @@ from .statements import LOWER, from_memory, to_memory
 
 
 def _slot(e: Emitter, s: StackState, number: ir.LLVMValue, part: int) -> ir.LLVMValue:
-    """Return the address of the primal (part 0) or adjoint (part 1) of a slot."""
+    """Return the address of the primal (part 0) or of the adjoint (part 1) in a slot of an adstack."""
     place = e.b.mul(number, s.pitch)
     if part:
         place = e.b.add(place, const(I64, 1))
@@ -31,7 +31,7 @@ def _slot(e: Emitter, s: StackState, number: ir.LLVMValue, part: int) -> ir.LLVM
 
 
 def _top(e: Emitter, s: StackState) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (number of the top slot, condition 'the stack is not empty'); the number is 0 if the stack is empty."""
+    """Return the number of an adstack's top slot (0 if it is empty), and the condition that it is not empty."""
     depth = s.depth(e)
     if e.flow.filled.get(s.stack.alloca.stack):
         return e.b.sub(depth, const(I64, 1)), const(I1, True)

@@ -66,7 +66,7 @@ class Branching:
         self.tops: dict[str, ir.LLVMValue] = {}
 
     def block(self, body: Block) -> None:
-        """Emit statements in order; what follows a jump is never reached and is not emitted."""
+        """Emit the statements of a block in order, up to a jump; statements after a jump are never reached."""
         function, lines = self.e.function, self.e.m.module.lines
         around = function.mark
         for stmt in body:
@@ -102,7 +102,7 @@ class Branching:
         self.e.b.store(value, address)
 
     def trap_if(self, bad: ir.LLVMValue, site: int, first: ir.LLVMValue, second: ir.LLVMValue) -> None:
-        """Emit a trap for the case that `bad` holds: record an error with two numbers and end the launch."""
+        """Emit a trap: if `bad` holds, record an error with two numbers and end the launch."""
         trap_with(self.e, bad, site, lambda: (first, second))
 
     def trap_with(self, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]) -> None:
@@ -113,7 +113,7 @@ class Branching:
 def trap_with(
     e: Emitter, bad: ir.LLVMValue, site: int, numbers: Callable[[], tuple[ir.LLVMValue, ir.LLVMValue]]
 ) -> None:
-    """Emit a trap for the case that `bad` holds: record an error with the two `numbers` and end the launch.
+    """Emit a trap: if `bad` holds, record an error with the two `numbers` and end the launch.
 
     Args:
         e: Emitter of the function.
@@ -150,7 +150,7 @@ def _if(e: Emitter, stmt: n.If) -> None:
 
 
 def trip_count(e: Emitter, stmt: n.For) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return (begin, number of trips) of a loop in 64 bits."""
+    """Return the begin of a loop and its number of trips, both in 64 bits."""
     b = e.b
     begin, end = e.index(stmt.begin), e.index(stmt.end)
     low, high = (begin, end) if stmt.step > 0 else (end, begin)
@@ -174,7 +174,7 @@ def _for(e: Emitter, stmt: n.For) -> None:
 
 
 def _trips(e: Emitter, stmt: n.For, begin: ir.LLVMValue, count: ir.LLVMValue) -> None:
-    """Emit a loop of single trips; the first trip is emitted separately if later ones can use shorter code."""
+    """Emit a loop that runs its trips one by one; the first is emitted separately if later ones can be shorter."""
     b, flow = e.b, e.flow
     header, body, latch, done = (flow.append(f"for.{part}") for part in ("head", "body", "latch", "exit"))
     ran = _trip_counter(e, stmt.trips)

@@ -87,7 +87,7 @@ def check_depth_once(e: Emitter, loop: n.For, trips: ir.LLVMValue) -> Iterator[N
 
 @contextmanager
 def _cursors(e: Emitter, changes: dict[str, int], trips: ir.LLVMValue, at: int) -> Iterator[None]:
-    """Keep each stack's cursor in a register during the `with` block, except for stacks whose slots have adjoints.
+    """Keep the cursor of each adstack in a register during the `with` block, unless its slots have adjoints.
 
     Stacks whose slots have adjoints get none, nor does a group of stacks of which one needs its depth.
 

@@ -40,7 +40,7 @@ def address(e: Emitter, stmt: n.Load | n.Store | n.Atomic) -> tuple[ir.LLVMValue
 
 
 def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.LLVMValue:
-    """Return an element's address, or a safe address in the argument block if the index is outside.
+    """Return an element's address or, if the index is outside, an address in the argument block that is safe.
 
     The launch ends before the content of that word counts.
     """
@@ -51,7 +51,7 @@ def _instead(e: Emitter, stray: ir.LLVMValue | None, place: ir.LLVMValue) -> ir.
 
 
 def _note(e: Emitter, stray: ir.LLVMValue) -> None:
-    """Emit a store to the function's flag for 'an index lies outside'; functions without this flag store nothing."""
+    """Emit a store to the function's flag `an index lies outside`, if the function has this flag."""
     if e.strayed is not None:
         e.b.store(e.b.or_(e.b.load(e.strayed, I1), stray), e.strayed)
 
@@ -84,7 +84,7 @@ def _store(e: Emitter, stmt: n.Store) -> None:
 
 
 def write(e: Emitter, value: ir.LLVMValue, place: ir.LLVMValue) -> None:
-    """Emit a store of a value, or defer the store while the emitter groups loads before writes."""
+    """Emit a store of a value; while the emitter groups loads before writes, the store is deferred."""
     if e.late is None:
         e.flow.store(value, place)
     else:

@@ -24,7 +24,7 @@ from .stack_state import state_of
 
 
 def unroll_factor(e: Emitter, stmt: n.For | n.While) -> int:
-    """Return how many trips of an innermost loop that pops or pushes history are run as one group; 1 means single.
+    """Return how many trips of an innermost loop that pushes or pops run as one group; 1 means no groups.
 
     Only a GPU runs several, because it hides latency by loads in flight.
     """
@@ -40,7 +40,7 @@ def unroll_factor(e: Emitter, stmt: n.For | n.While) -> int:
 
 
 def _saves(e: Emitter, loop: n.For) -> bool:
-    """Return True if the loop pushes, and the address of each stack's next push is kept in a register."""
+    """Return True if the loop pushes, and registers hold the addresses of its next pushes."""
     pushed = [s.stack for s in loop.body if isinstance(s, n.StackPush)]
     return bool(pushed) and all(stack in e.flow.cursors for stack in pushed)
 
@@ -128,7 +128,7 @@ class PopGroups:
         return found
 
     def _are_small(self, tops: dict[str, list[ir.LLVMValue]]) -> ir.LLVMValue | None:
-        """Return the condition that loaded stack values are in the limits of short code, or None without limits."""
+        """Return the condition that short code is valid for the loaded stack values, or None if no code needs it."""
         e, b = self.e, self.e.b
         small: ir.LLVMValue | None = None
         for stack, most in self.assumed.items():
@@ -138,7 +138,7 @@ class PopGroups:
         return small
 
     def _largest(self, values: list[ir.LLVMValue]) -> list[ir.LLVMValue]:
-        """Return the largest magnitude of the values, or several candidates if the type has no maximum instruction."""
+        """Return the largest magnitude of the values; without a maximum instruction, return all candidates."""
         sizes = [self.e.intrinsic("fabs", v) for v in values]
         while len(sizes) > 1 and sizes[0].type == F32:
             # The instruction prefers numbers to NaN.
@@ -146,7 +146,7 @@ class PopGroups:
         return sizes
 
     def _together(self, tops: dict[str, list[ir.LLVMValue]], left: ir.LLVMValue) -> None:
-        """Emit the `at_once` trips of a group, which use the stack values that were loaded before."""
+        """Emit the `at_once` trips of one group, which use the stack values loaded before the group."""
         e = self.e
         usual = e.flow.usual
         for trip in range(self.at_once):
@@ -157,7 +157,7 @@ class PopGroups:
     # -- single trips ---------------------------------------------------------------------------------------
 
     def _one_by_one(self, left: ir.Phi, head: ir.BasicBlock, done: ir.BasicBlock) -> None:
-        """Emit a loop over single trips: those of one group, or those that are left if these are fewer."""
+        """Emit a loop over single trips: the trips of one group, or the trips that are left if these are fewer."""
         e, b = self.e, self.e.b
         few = b.icmp_unsigned("<", left, self._number(self.at_once))
         stop = b.select(few, self._number(0), b.sub(left, self._number(self.at_once)))

@@ -14,7 +14,7 @@ from ..emit import Emitter
 
 @dataclass
 class StackGroup:
-    """Represent stacks whose depths are always equal, so that one register holds the depth of all.
+    """Represent adstacks whose depths are always equal, so that one register holds the depth of all of them.
 
     Attributes:
         register: Stack memory that holds the depth.
@@ -145,7 +145,7 @@ def state_of(e: Emitter, name: str) -> StackState:
 
 
 def _group(e: Emitter, stacks: list[StackLayout]) -> StackGroup:
-    """Return a new group for these stacks, with the smallest of their capacities."""
+    """Return a new StackGroup of these adstacks, with the smallest of their capacities."""
     capacity, *others = [e.slot(s.capacity_at) for s in stacks]
     for other in others:
         capacity = e.entry.select(e.entry.icmp_unsigned("<", other, capacity), other, capacity)

@@ -22,7 +22,7 @@ _SIZES = {"i8": 1, "i16": 2, "f16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "
 
 @dataclass(frozen=True)
 class LanePlace:
-    """Represent the addresses that lanes access: one for all lanes, consecutive ones, or a vector of addresses.
+    """Represent the addresses that lanes access: one common address, consecutive ones, or a vector of them.
 
     Attributes:
         kind: uniform: one address; run: the address of lane 0's element, the others follow; apart: a vector of
@@ -35,7 +35,7 @@ class LanePlace:
 
 
 def read(e: LaneEmitter, place: LanePlace, t: ir.Type) -> ir.LLVMValue:
-    """Emit a load for each active lane and return the values, 0 in other lanes; a scalar for one common address."""
+    """Emit a load for each active lane and return the values (0 in other lanes), or one scalar if all are equal."""
     if place.kind == "uniform":
         return e.b.load(place.address, t)
     wide, mask = e.wide(t), e.flow.mask
@@ -98,7 +98,7 @@ def _load_body(a: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def _unless_full(a: ArithEmitter, mask: ir.LLVMValue, whole: Callable[[], None]) -> None:
-    """Emit a branch for a full mask, which runs the code of `whole`; other masks continue after it."""
+    """Emit a branch: if all lanes are active, run the code of `whole`; if not, run the code that follows."""
     b = a.b
     full, part = b.function.append_basic_block("full"), b.function.append_basic_block("part")
     b.cbranch(a.intrinsic("vector.reduce.and", mask, result=I1, by=[mask.type]), full, part)

@@ -131,7 +131,7 @@ def _aligned(t: ir.Type) -> int:
 
 
 def check_room_once(e: LaneEmitter, loop: n.For, trips: ir.LLVMValue) -> frozenset[str]:
-    """Emit capacity checks before a loop for stacks of uniform depth; return these stacks: pushes need no check."""
+    """Emit one capacity check before a loop for stacks of uniform depth; return the stacks that it covers."""
     found = {name: _stack(e, name) for name in pushes_of_a_trip(loop)}
     even = {name: s for name, s in found.items() if not s.ragged}
     for name, s in even.items():
@@ -140,7 +140,7 @@ def check_room_once(e: LaneEmitter, loop: n.For, trips: ir.LLVMValue) -> frozens
 
 
 def _even_push(e: LaneEmitter, s: LaneStack, value: ir.LLVMValue, site: int) -> None:
-    """Emit a push onto a stack whose depth is the same in all lanes."""
+    """Emit a push onto an adstack whose depth is the same in all lanes."""
     b = e.b
     depth = b.load(s.depth, I64)
     deeper = b.add(depth, const(I64, 1))
@@ -171,7 +171,7 @@ def _together(
     run: Callable[[ir.LLVMValue], ir.LLVMValue | None],
     apart: Callable[[ir.LLVMValue], ir.LLVMValue | None],
 ) -> ir.LLVMValue | None:
-    """Emit two versions of an access to a stack: for equal depths in all active lanes, and for different depths.
+    """Emit an access to a stack twice: for equal depths in all active lanes, and for different depths.
 
     Args:
         e: Emitter of the function.
@@ -279,7 +279,7 @@ def _top_at(e: LaneEmitter, s: LaneStack, depth: ir.LLVMValue) -> ir.LLVMValue:
 
 
 class _filled:
-    """Restrict the mask, inside `with`, to lanes whose stack is not empty, and yield the numbers of their top slots."""
+    """Restrict the mask in the `with` block to lanes whose stack is not empty, and yield their top slots' numbers."""
 
     def __init__(self, e: LaneEmitter, depths: ir.LLVMValue) -> None:
         self.e, self.outer = e, e.flow.mask

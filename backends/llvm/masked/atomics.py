@@ -85,7 +85,7 @@ def _part(e: LaneEmitter, value: ir.LLVMValue, start: int, count: int) -> ir.LLV
 
 
 def _neutral(op: str, t: Scalar) -> float | int:
-    """Return the number with which an update by `op` leaves each element as it is, such as 0 for add."""
+    """Return the number with which an atomic `op` leaves an element unchanged, such as 0 for an addition."""
     if op in ("min", "max"):
         if t.is_real:
             return float("inf") if op == "min" else -float("inf")

@@ -116,7 +116,7 @@ class _ChunkLoop:
         self._close()
 
     def _found(self, at: int) -> ir.LLVMValue:
-        """Emit a load of the scan's result with index `at`, such as the number of iterations that pass."""
+        """Emit a load of the result `at` of the scan, such as the number of iterations that pass the gate."""
         return self.b.load(self.b.gep(self.found, const(I64, at), I64), I64)
 
     def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
@@ -146,7 +146,7 @@ class _ChunkLoop:
         return chosen
 
     def _ran(self, status: ir.LLVMValue) -> None:
-        """Record the status that running a chunk returned, as one input of the status phi."""
+        """Record the status that the code of a chunk returned, as one input of the phi of the status."""
         self.outcomes.append((status, self.b.block))
         self.b.branch(self.at["ran"])
 
@@ -218,7 +218,7 @@ class _Scan:
         e.flow.go(after)
 
     def _add(self, at: int, amount: ir.LLVMValue) -> ir.LLVMValue:
-        """Emit an addition to the scan's total with index `at`, such as the passing iterations; return the old one."""
+        """Emit an addition to the total `at` of the scan, such as the passing iterations; return the old total."""
         b = self.e.b
         old = b.load(self.totals[at], I64)
         b.store(b.add(old, amount), self.totals[at])

@@ -46,7 +46,7 @@ def masked_function(m: ModuleState, index: int, lanes: int) -> ir.LLVMFunction:
 
 
 def task_function(m: ModuleState, index: int, name: str, linkage: str = "") -> ir.LLVMFunction:
-    """Declare the function that runs iterations of a task, and return it without a body."""
+    """Declare the function that runs the iterations of a task, and return it; its body is written later."""
     return ir.LLVMFunction(m.module, name, I32, [pointer(m.target.space), *[I64] * 4], WIDE, linkage)
 
 
@@ -142,7 +142,7 @@ def _box(e: LaneEmitter, axis: int) -> tuple[ir.LLVMValue, ir.LLVMValue]:
 
 
 def _cut(e: LaneEmitter, k: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
-    """Set the indices of a block of neighbors on the last axis. Return its number of iterations.
+    """Set the indices of a block of neighbors on the last axis, and return the block's number of iterations.
 
     The block ends where the last axis ends.
     """

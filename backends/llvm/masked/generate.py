@@ -72,7 +72,7 @@ def lanes_of(kernel: Kernel, index: int, options: Options, target: Target) -> in
 
 
 def _carried_bytes(body: Block) -> int:
-    """Return the total size in bytes of the scalar locals whose values pass from one trip of a loop to the next."""
+    """Return the bytes of the scalar locals of a task whose values pass from one trip of a loop to the next."""
     depths: dict[str, tuple[int, int]] = {}
     carried: dict[str, int] = {}
 

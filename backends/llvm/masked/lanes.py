@@ -91,7 +91,7 @@ class LaneEmitter(Emitter):
         return 0 if self.u.is_uniform(value) else self.u.strides.get(value)
 
     def numbers(self, t: ir.Type) -> ir.LLVMValue:
-        """Return the vector 0, 1, 2, ..., whose element k is the number of lane k, with integers of type `t`."""
+        """Return the vector 0, 1, 2, ... of the lane numbers, as integers of type `t`."""
         return ir.LLVMValue(self.wide(t), "<" + ", ".join([f"{t.text} {k}" for k in range(self.lanes)]) + ">")
 
     def linear(self, start: ir.LLVMValue) -> ir.LLVMValue:

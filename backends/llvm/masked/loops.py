@@ -50,7 +50,7 @@ class _LoopBlocks:
             self.e.values[self.stmt.trips] = self.e.b.load(self.trips, self.e.type_of(self.stmt.trips))
 
     def stop(self) -> ir.LLVMValue:
-        """Return the flag that the `until` of a loop tests: a vector, or a scalar if all lanes share it."""
+        """Return the flag that ends a loop by `until`: a vector, or a scalar if it is equal in all lanes."""
         assert self.stmt.stop is not None
         local = self.e.locals[self.stmt.stop]
         return self.e.b.load(local.address, self.e.storage(self.stmt.stop, local.dtype))
@@ -163,7 +163,7 @@ def _resized(e: LaneEmitter, value: Value, word: ir.IntType) -> ir.LLVMValue:
 
 
 def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.LLVMValue:
-    """Return a vector with the trip count of each lane, and 0 for lanes that are not active."""
+    """Return a vector of the trip counts of all lanes, with 0 for lanes that are not active."""
     b = e.b
     begin, end = (e.splat(_resized(e, v, word)) for v in (stmt.begin, stmt.end))
     low, high = (begin, end) if stmt.step > 0 else (end, begin)
@@ -178,7 +178,7 @@ def counts_of(e: LaneEmitter, stmt: n.For, word: ir.IntType) -> ir.LLVMValue:
 
 
 def _index(e: LaneEmitter, stmt: n.For, place: ir.LLVMValue) -> None:
-    """Set the loop index to begin + place * step, modulo 2^(bits of the index). It is a scalar if begin is uniform."""
+    """Set the loop index to begin + place * step, wrapped to its type; it is a scalar if begin is uniform."""
     b, t = e.b, value_type(stmt.index.type)
     word = place.type
     assert isinstance(word, ir.IntType)

@@ -107,7 +107,7 @@ def _if(e: LaneEmitter, stmt: n.If) -> None:
 
 
 def _arm(e: LaneEmitter, arm: Block, mask: ir.LLVMValue) -> None:
-    """Emit one branch of an `if` whose condition differs by lane, under the mask of the lanes that take the branch."""
+    """Emit one branch of an `if` whose condition differs by lane, for the lanes that take this branch."""
     merged = _merged(arm)
     done = e.flow.append("endif")
     if not merged:

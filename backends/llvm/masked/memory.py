@@ -117,7 +117,7 @@ def _local_array(e: LaneEmitter, stmt: n.LocalArray) -> None:
 def _inside(
     e: LaneEmitter, stmt: n.GetElement | n.SetElement, array: StackVariable
 ) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the index of a local-array access, 0 where it is outside, and the condition that it is inside.
+    """Return the index of an access to a local array, 0 if it is outside, and the condition that it is inside.
 
     Both are vectors if the index varies between lanes.
     """

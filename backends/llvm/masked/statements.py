@@ -97,4 +97,4 @@ def _random(e: LaneEmitter, stmt: n.Random) -> None:
 
 @MASKED.row(n.Assert)
 def _assert(e: LaneEmitter, stmt: n.Assert) -> None:
-    """Emit nothing: assertions are checked in debug builds alone, which run as branching code."""
+    """Emit nothing for an assertion: only debug builds check assertions, and these run as branching code."""
