@@ -272,7 +272,7 @@ class ArithmeticWriter(FunctionWriter):
         return self._icmp(sign, "U", x, y)
 
     def _icmp(self, sign: str, kind: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Compare two integers of kind "S" (signed) or "U" (unsigned), folding constants."""
+        """Emit the comparison of two integers of kind "S" (signed) or "U" (unsigned), computed if both are constant."""
         v, w = self.value(x), self.value(y)
         if v.type == I1:
             return self._compared_truths(sign, v, w)

@@ -175,7 +175,7 @@ class ModuleState:
         return self._in_order[task]
 
     def _updates_wide(self, task: int) -> bool:
-        """Return True if iterations may update one 64-bit element by an operation that the device has no atomic for."""
+        """Return True if iterations may update one 64-bit element by an operation that is no atomic of the device."""
         for stmt in walk(self.kernel.tasks[task].body):
             if isinstance(stmt, Atomic) and stmt.array not in self.plain(task):
                 temp = self.layout.temps.get(stmt.array)

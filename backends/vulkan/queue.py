@@ -205,7 +205,7 @@ class Queue(DeviceQueue):
         return trash
 
     def _give_back(self, trash: list[Dropped]) -> None:
-        """Call the functions that free dropped objects, unless this process was forked after the device was opened."""
+        """Call the functions that free dropped objects, but not in a fork of the process that opened the device."""
         if self.device.process == os.getpid():
             for give_back, _ in trash:
                 give_back()

@@ -110,7 +110,7 @@ _ORDERED = ("Store", "Atomic")
 
 
 def lanes_apart(a: tuple[Affine, ...], b: tuple[Affine, ...], task: Task) -> bool:
-    """Return True if two accesses certainly touch different elements whenever two different iterations run them.
+    """Return True if two accesses certainly touch different elements whenever different iterations make them.
 
     Either every axis of the box decides an index in the same way in both accesses, as in (i, j, 0) and (i, j, k). Or
     some index is the same in all iterations and differs between the accesses, as in (s, i) and (s + 1, 0) for an

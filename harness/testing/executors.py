@@ -142,7 +142,7 @@ class LaunchExecutor:
         return self._launcher(kernel, "reverse")
 
     def adstacks(self, kernel: Kernel) -> list[SlabUse]:
-        """Return the adstack memory, by slab, of the last gradient of the kernel; empty if no gradient has run."""
+        """Return the adstack memory, by slab, of the last gradient of a kernel; empty if none has run."""
         known = self._launchers.get((id(kernel), "reverse"))
         return known[1].usage() if known else []
 
@@ -168,7 +168,7 @@ class LaunchExecutor:
 
 
 def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
-    """Split the iterations into a few large chunks (begin, end), and return the chunks, last one first."""
+    """Return the iterations in a few large chunks (begin, end), with the last chunk first."""
     size = max(1, min(width, -(-total // _CHUNKS)))
     return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
 
@@ -234,7 +234,7 @@ def _emulated(name: str) -> Backend:
 
 
 def backend_by_name(name: str) -> Backend:
-    """Return the backend of the executor with this name, wrapped if needed so that each launch waits for its end.
+    """Return the backend with this name; if its launches do not wait for their end, they are made to wait.
 
     Raises:
         UnknownBackend: no executor has this name.

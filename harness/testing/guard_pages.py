@@ -57,7 +57,7 @@ class GuardedArrays:
 
     @property
     def is_whole(self) -> bool:
-        """Return True if no byte between a guard page and its array was overwritten."""
+        """Return True if no byte between a guard page and its array has been overwritten."""
         return all(not memory[low:high].strip(bytes([PATTERN])) for memory, low, high in self._memory)
 
 

@@ -98,7 +98,7 @@ def array_parameters(kernel: Kernel) -> tuple[str, ...]:
 
 
 def used_arrays(kernel: Kernel) -> tuple[str, ...]:
-    """Return the array parameters, and the adjoint arrays that statements use by the name `x.grad` only."""
+    """Return the array parameters, and the adjoint arrays that statements access without a parameter, as `x.grad`."""
     temps = {t.name for t in kernel.temps}
     kinds = ARRAY_USES
     mentioned = {s.array for s in walk_kernel(kernel) if isinstance(s, kinds)} - temps

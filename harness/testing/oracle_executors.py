@@ -60,7 +60,7 @@ def _chosen(kernel: Kernel, arrays: Arrays) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class DirectionalCheck:
-    """Represent one directional derivative computed in two ways, <seeds, J v> and <gradient, v>.
+    """Represent the same directional derivative computed in two ways: <seeds, J v> and <gradient, v>.
 
     Attributes:
         forward: the side <seeds, J v>, from dual numbers.
@@ -82,7 +82,7 @@ def check_direction(
     gradient: Arrays,
     tangents: Mapping[str, np.ndarray],
 ) -> DirectionalCheck:
-    """Compute <seeds, J v> by dual numbers and <gradient, v> for v = `tangents`. Return both numbers.
+    """Return <seeds, J v>, computed by dual numbers, and <gradient, v>, for the direction v = `tangents`.
 
     Args:
         kernel: the forward kernel.

@@ -65,7 +65,7 @@ class PoisonedOutcome:
 
 @dataclass(frozen=True)
 class UndecidedOutcome:
-    """This outcome means that nothing can be said: the execution was not run, or its errors hide the result."""
+    """This outcome means that no verdict is possible: the execution did not run, or its errors hide the result."""
 
     reason: str
 

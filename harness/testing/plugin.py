@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _set_lowering(config: pytest.Config, name: str) -> None:
-    """Set the default policy of the run, and restore the old policy at its end."""
+    """Set the default policy for the whole test run, and restore the old policy at its end."""
     from ...compiler.ad.policies import POLICIES, set_default
 
     if name not in POLICIES:
@@ -105,7 +105,7 @@ def _own_lowering(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _absence(name: str) -> str:
-    """Return the reason why a backend cannot run on this machine; empty if it can."""
+    """Return a text that says why a backend cannot run on this machine, or "" if it can."""
     known = probes()
     if name not in known:
         return f"backend {name}: there is none of this name; known: {', '.join(known)}"
@@ -139,7 +139,7 @@ def _optional(marker: pytest.Mark) -> tuple[str, ...]:
 
 
 def _backend_of(item: pytest.Item) -> str:
-    """Return the name of the backend on which a test item runs, from its parameter or attribute; "" if none."""
+    """Return the name of the backend on which a test item runs, or "" if it runs on none."""
     if item.get_closest_marker("backends") is not None and isinstance(item, pytest.Function):
         return str(item.callspec.params["backend"])
     own = getattr(item, "backend", "")

@@ -36,7 +36,7 @@ class OpenPanel(ExecutorPanel):
 
     @property
     def judged(self) -> tuple[Executor, ...]:  # type: ignore[override]
-        """Return the executors that are compared in every precision."""
+        """Return the executors that the check compares in both precisions, double and the kernel's own."""
         return *super().judged, *self.extra
 
 
@@ -118,7 +118,7 @@ def gradient_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCas
 
 
 def failures(cases: Sequence[ReplayCase], gradient: bool) -> list[str]:
-    """Return every reason why the cases of one launch do not pass; empty if they pass.
+    """Return all reasons why the cases of one launch fail, or an empty list if they pass.
 
     Args:
         cases: all cases of the launch.
@@ -150,7 +150,7 @@ def remarks(cases: Sequence[ReplayCase]) -> list[str]:
 
 
 def column(case: ReplayCase) -> str:
-    """Return the heading of a case: values or gradient, with the precision."""
+    """Return the column heading of a case, which names values or gradient, and the precision."""
     return f"{'values' if case.direction == 'forward' else 'gradient'} {case.precision}"
 
 

@@ -108,7 +108,7 @@ class ExecutorPanel:
 
     @property
     def judged(self) -> tuple[LaunchExecutor, ...]:
-        """Return the executors that are compared in every precision."""
+        """Return the executors that the check compares in both precisions, double and the kernel's own."""
         return self.twin, *self.backends
 
     def widen(self, kernel: Kernel) -> Kernel:
@@ -214,7 +214,7 @@ class Replay:
         return executor.gradient(at.kernel, at.arrays, after, at.scalars, at.draws, seeds)
 
     def _gradient_from(self, executor: LaunchExecutor, at: LaunchSetting, seeds: Arrays) -> Arrays:
-        """Run the forward kernel and then the grad kernel on one executor. Return the adjoints."""
+        """Run the forward kernel and then the grad kernel on one executor, and return the adjoints."""
         return self._gradient(executor, at, self._forward(executor, at), seeds)
 
     def _gradient_case(self, final: OkOutcome, cost: LaunchCost | None) -> ReplayCase:
@@ -282,7 +282,7 @@ class Replay:
         return [replace(jax, verdict="unsupported"), along_one]
 
     def _at_kink(self, standard: Standard, seeds: Arrays) -> bool:
-        """Return True if the gradient jumps when the initial contents move by a few roundings."""
+        """Return True if a change of the initial contents by a few roundings makes the gradient jump."""
         for side in (1.0, -1.0):
             there = replace(
                 self.setting, arrays=perturb_by_largest(self.setting.arrays, self.precision.u, "kink", side)
@@ -372,7 +372,7 @@ class Replay:
 
 
 def timed(executor: Executor, run: Callable[[], Arrays]) -> tuple[Outcome, float | None]:
-    """Return the outcome of a launch and its seconds; a fast launch of a backend is timed as the median of three."""
+    """Return the outcome of a launch and its seconds; a short launch on a backend is the median of three."""
     outcome = attempt(run)
     measured = [executor.seconds]
     if isinstance(outcome, OkOutcome) and isinstance(executor, LaunchExecutor) and (executor.seconds or 0.0) < FAST:

@@ -119,7 +119,7 @@ class CheckReport:
 
     @property
     def failures(self) -> list[str]:
-        """Return every reason why the check fails, one per line; empty if it passes."""
+        """Return all reasons why the check fails, one on each line, or an empty text if it passes."""
         found = [f"the program failed: {self.error}"] if self.error else []
         found += [finding.text for finding in self.findings]
         for row in (r for r in self.rows if r.verdict in FAILURES):
@@ -199,7 +199,7 @@ def _stack_text(use: SlabUse) -> str:
 
 
 def _reasons(case: ReplayCase) -> list[str]:
-    """Return the reasons of those comparisons that have the same verdict as the whole case."""
+    """Return the reasons of the comparisons whose verdict is that of the whole case."""
     found = [case.reason] if case.reason and case.verdict == case.reference else []
     return found + [f"{case.precision}: {c.reason}" for c in case.comparisons if c.verdict == case.verdict and c.reason]
 
@@ -220,7 +220,7 @@ def _reference_cell(cases: Sequence[ReplayCase]) -> ReportCell:
 
 
 def _cell(pairs: Sequence[tuple[str, Comparison]]) -> ReportCell:
-    """Return the cell of one executor, from pairs of precision and comparison.
+    """Return the report cell of one executor, made from pairs of precision and comparison.
 
     Declared limits count only if no comparison was possible. Times are those of the last precision.
     """

@@ -88,7 +88,7 @@ def random_signs(random: np.random.Generator, shape: Sequence[int]) -> np.ndarra
 
 
 def perturb_by_rounding(arrays: Arrays, u: float, seed: object) -> dict[str, np.ndarray]:
-    """Return the arrays with every real element x replaced by x (1 ± 2u), signs at random; others are unchanged.
+    """Return the arrays with each real element x replaced by x (1 ± 2u), with random signs.
 
     Args:
         arrays: arrays by name.
@@ -105,7 +105,7 @@ def perturb_by_rounding(arrays: Arrays, u: float, seed: object) -> dict[str, np.
 
 
 def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> dict[str, Any]:
-    """Return the scalars of a kernel with every real scalar x replaced by x (1 ± 2u), signs at random."""
+    """Return the scalars with each real scalar x replaced by x (1 ± 2u), with a random sign."""
     reals = {name for name, t in kernel.scalar_types().items() if t.is_real}
     return {
         name: value * (1.0 + 2.0 * u * float(random_signs(seeded_generator(seed, name), ())))
@@ -116,7 +116,7 @@ def moved_scalars(scalars: Scalars, kernel: Kernel, u: float, seed: object) -> d
 
 
 def perturb_by_largest(arrays: Arrays, u: float, seed: object, side: float) -> dict[str, np.ndarray]:
-    """Return arrays in which each real element moved by a few roundings of its array's largest magnitude.
+    """Return arrays in which each real element is moved by a few roundings of its array's largest magnitude.
 
     The move is side · (4u to 16u) · (the largest magnitude in the array), with random signs and lengths. So zeros move
     too, and equal elements move apart, also those of two arrays.

@@ -77,5 +77,5 @@ class SynchronousBackend:
 
 
 def synchronous_backend(backend: Backend) -> Backend:
-    """Return a backend whose launches are complete when they return; the given one if its launches already are."""
+    """Return a backend whose launches have ended when they return: the given one, wrapped if necessary."""
     return SynchronousBackend(backend, backend.wait) if isinstance(backend, Remote) else backend

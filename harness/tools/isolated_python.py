@@ -41,7 +41,7 @@ def protect_imports() -> Iterator[None]:
 
 
 def main() -> None:
-    """Take the folder of this file off the path, then run the script that the first argument names."""
+    """Remove this file's folder from the import path, and run the script that the first argument names."""
     own = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if p and os.path.abspath(p) != own]
     del sys.argv[0]

@@ -1,4 +1,4 @@
-"""Run Python texts that arrive on stdin, each a JSON string on a line, and answer with the last line that each printed.
+"""Run Python texts that arrive on stdin as JSON strings, and answer each with the last line that it printed.
 
 If this file is run as a script, it imports nothing of this project: a peer meets only its own process. Output of a text
 or of native code of the peer goes to stderr; answers have a file descriptor of their own.
@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 
 def answer(text: str, number: int, arguments: list[str]) -> str:
-    """Run a Python text and return the last line that it prints, or a JSON object with its exception.
+    """Run a Python text and return the last line that it prints; an exception becomes a JSON object.
 
     Args:
         text: the Python program.

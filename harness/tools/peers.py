@@ -68,7 +68,7 @@ def peer_python() -> str:
 
 @cache
 def installed(package: str, python: str) -> str | None:
-    """Return the version of a package that an interpreter has installed, or None; the package is not imported."""
+    """Return the version of a package that an interpreter has, or None, without importing the package."""
     if python == sys.executable and not is_installed(package):
         return None
     ask = f"{ALONE}from importlib.metadata import version; print(version({package!r}))"
@@ -78,7 +78,7 @@ def installed(package: str, python: str) -> str | None:
 
 @dataclass(frozen=True)
 class PeerAnswer:
-    """Represent what a peer answered for a program: the outcome of its forward run and that of its gradient.
+    """Represent a peer's answer for a program: the outcomes of its forward run and of its gradient.
 
     Attributes:
         forward: the outcome of the program.
@@ -110,7 +110,7 @@ class Peer:
 
     @property
     def absent(self) -> str | None:
-        """Return the reason why the peer is not available on this machine, or None if it is."""
+        """Return a text that says why the peer is not available on this machine, or None if it is available."""
         package = DIALECTS[self.name].package
         if installed(package, self.command[0]):
             return None
@@ -118,7 +118,7 @@ class Peer:
         return f"{package} is not installed; cure: {cure}"
 
     def supports(self, program: Program) -> str | None:
-        """Return the reason why the peer's dialect cannot express this program, or None if it can."""
+        """Return a text that says why the peer's dialect cannot express this program, or None if it can."""
         try:
             render_source(program, self.name)
         except NotInDialect as error:
@@ -262,7 +262,7 @@ def _array(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> n
 
 
 def is_installed(package: str) -> bool:
-    """Return True if a package itself is installed; modules of stackgrad.compat that stand for it do not count."""
+    """Return True if the package itself is installed, and not only a module of stackgrad.compat in its place."""
     try:
         return bool(version(package))
     except PackageNotFoundError:

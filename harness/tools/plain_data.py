@@ -61,7 +61,7 @@ class AllowedWords:
 
 
 def one_of(words: Iterable[str]) -> AllowedWords:
-    """Return AllowedWords that accept exactly the given strings."""
+    """Return an AllowedWords object that accepts exactly the given strings."""
     known = frozenset(words)
     listed = ", ".join(map(repr, sorted(known)))
     return AllowedWords(
@@ -70,7 +70,7 @@ def one_of(words: Iterable[str]) -> AllowedWords:
 
 
 def matching(what: str, pattern: str) -> AllowedWords:
-    """Return AllowedWords that accept strings of at most LONGEST_NAME characters that match a pattern."""
+    """Return an AllowedWords object for strings of at most LONGEST_NAME characters that match a pattern."""
     return AllowedWords(what, re.compile(f"(?=.{{0,{LONGEST_NAME}}}\\Z)(?:{pattern})", re.ASCII).fullmatch)
 
 
@@ -100,7 +100,7 @@ class NumberLimits:
 
 @dataclass
 class _Shape:
-    """Represent the type annotation of a dataclass attribute as the set of JSON values that it allows."""
+    """Represent the JSON values that the type annotation of a dataclass attribute allows."""
 
     none: bool = False
     booleans: bool = False
@@ -371,7 +371,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    """Return a value as short text for messages: a few ASCII characters, or the bit count of a huge integer."""
+    """Return a short text for a value in messages: a few ASCII characters, or a huge integer's number of bits."""
     if type(value) is int and abs(value) >= 1 << 256:
         return f"an integer of {value.bit_length()} bits"
     text = ascii(value)

@@ -167,6 +167,6 @@ def _close_books(machine: BoundedMachine) -> None:
 
 
 def _note(machine: BoundedMachine, name: str, elements: np.ndarray, e: np.ndarray) -> None:
-    """Overwrite the error bounds of some elements of an array."""
+    """Replace the error bounds of some elements of an array by new ones."""
     if elements.size and (name in machine.errors or e.any()):
         machine.errors.setdefault(name, np.zeros(machine.memory[name].flat.size))[elements] = e

@@ -76,7 +76,7 @@ class _Uses:
     plain: list[Load | Store] = field(default_factory=list)
 
     def stores_meet(self, own: tuple[Value, ...]) -> bool:
-        """Return True if several iterations may touch one element that one of them stores to.
+        """Return True if several iterations may touch one element and at least one of them stores to it.
 
         The test is simple: it is False if nothing is stored, or if every index of the task stands at the same place in
         all accesses.
@@ -179,7 +179,7 @@ class Ledger:
             self.terms[index], self.spread[index], self.mass[index] = 0.0, e, np.abs(content.astype(np.float64)) + e
 
     def conflict(self) -> int | None:
-        """Return an element whose value, or a read of it, depends on the order of iterations; None if none does."""
+        """Return an element whose value, or a read of which, depends on the iteration order; None if there is none."""
         many, stored, read = self.owner == _MANY, self._was(ElementUse.STORED), self._was(ElementUse.READ)
         if self.takes:
             bad = many & stored & read & self.stores.nothing()
@@ -215,5 +215,5 @@ class Ledger:
 
 
 def last_of(index: LaneVector, e: LaneVector) -> LaneVector:
-    """Return the errors that stored elements get; if all lanes store to one element, only the last lane's error."""
+    """Return the error bounds for stored elements; if all lanes store to one element, that of the last lane."""
     return e[-1] if index.ndim == 0 and e.ndim else e

@@ -109,13 +109,13 @@ def _joined(args: Arguments, errors: Arguments, result: LaneVector) -> LaneVecto
 
 
 def certain_lanes(errors: Arguments) -> bool:
-    """Return True if the errors of all operands are the constant ZERO. Zeros in arrays of errors are not detected."""
+    """Return True if the errors of all operands are the constant ZERO; arrays of zeros are not recognized."""
     return all([e is ZERO for e in errors])  # a list: this is asked of every operation
 
 
 @dataclass(frozen=True)
 class _DiscreteBound:
-    """This class bounds the error of an integer or boolean result: 0 if the operands are certain, else by a rule."""
+    """This class bounds the error of an integer or boolean result: 0 if all operands are exact, else by a rule."""
 
     rule: ErrorRule
 

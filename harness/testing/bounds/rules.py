@@ -95,7 +95,7 @@ BOUNDS: Table[str, ErrorRule] = Table(
 
 
 def join(errors: Arguments) -> LaneVector:
-    """Return the largest error of the operands in each lane."""
+    """Return, in each lane, the largest error of the operands."""
     return reduce(lambda a, b: a if b is ZERO else b if a is ZERO else np.maximum(a, b), errors)
 
 

@@ -93,5 +93,5 @@ def _bit_cast(m: BoundedMachine, s: n.BitCast, f: LaneFrame) -> LaneFrame:
 
 @BOUNDED.row(n.Print)
 def _print(m: BoundedMachine, s: n.Print, f: LaneFrame) -> LaneFrame:
-    """Print nothing and return the lanes unchanged, because the run that is judged prints already."""
+    """Print nothing and return the lanes unchanged, because another run of the same launch prints already."""
     return f

@@ -48,7 +48,7 @@ _FUNCTION = re.compile(r"^define [^\n]*?@\"?([\w.$]+)")
 
 
 class Untranslatable(Exception):
-    """Signal that LLVM code uses a feature of NVIDIA GPUs that the emulator does not know."""
+    """Signal that LLVM code uses a feature of NVIDIA GPUs that the emulator does not support."""
 
 
 @dataclass(frozen=True)

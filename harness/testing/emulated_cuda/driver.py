@@ -124,7 +124,7 @@ class EmulatedDriver(PendingWork):
 
     @property
     def early(self) -> int:
-        """Return the largest number of threads of a block that had ended when the others met at a barrier."""
+        """Return the most threads of a block that had ended when the other threads met at a barrier."""
         return max((module.early for module in self._modules.values()), default=0)
 
     def leaks(self) -> list[Leak]:
@@ -264,7 +264,7 @@ class EmulatedDriver(PendingWork):
             self._queue("copy", stream, lambda: _move(to, source, size))
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int | None = None) -> None:
-        """Queue a fill of `count` items of `width` bytes."""
+        """Queue a fill of device memory with an item of `width` bytes, `count` times."""
         if not count:
             return
         self._within(address, width * count, f"cuMemsetD{8 * width}Async")
@@ -273,7 +273,7 @@ class EmulatedDriver(PendingWork):
         self._queue("fill", stream, work)
 
     def zero(self, address: int, size: int, stream: int | None = None) -> None:
-        """Queue a fill with zeros."""
+        """Queue a fill of device memory with zeros."""
         self.fill(address, 0, 1, size, stream)
 
     def _within(self, address: int, size: int, call: str) -> None:

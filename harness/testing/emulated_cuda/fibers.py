@@ -91,7 +91,7 @@ class FiberDeadlock(Exception):
 
 
 class Fibers:
-    """A `Fibers` holds a stack and a mail, which passes requests, for each thread of the block that `run` executes."""
+    """A `Fibers` holds, for each thread of the running block, a stack and a mailbox, which passes requests."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, (MOST + 1) * (_CONTEXT + _STACK) + MOST * _MAIL)
@@ -146,7 +146,7 @@ class Fibers:
         return found
 
     def _answer(self, kind: int, lanes: Sequence[int]) -> None:
-        """Write the result of a warp operation to the mailbox of each lane."""
+        """Write the result of a warp operation to the mailbox of each lane of the warp."""
         words, step = self._mail, _MAIL // 4
         told = {lane % WARP: tuple(words[lane * step + k] for k in (1, 2, 3)) for lane in lanes}
         for lane in lanes:
@@ -164,7 +164,7 @@ class Fibers:
 
 
 def thread_of(tag: int, width: int) -> int:
-    """Return one plus the number in the grid of the thread that a tag of the race detector identifies."""
+    """Return 1 plus the number of a thread in the grid, given the tag by which the race detector knows it."""
     return (tag >> _OF_BLOCK) * width + (tag & _MANY)
 
 
@@ -310,7 +310,7 @@ def _own(name: str) -> str:
 
 
 def _ask(name: str, result: str, types: Sequence[str], kind: int) -> str:
-    """Return the LLVM function that replaces an intrinsic for barriers or warps by a request in the mailbox."""
+    """Return an LLVM function that puts a request into the mailbox in place of a barrier or warp intrinsic."""
     parameters = ", ".join(f"{t} %a{k}" for k, t in enumerate(types))
     wide = [f"  %w{k} = zext {t} %a{k} to i32\n" for k, t in enumerate(types) if t != "i32"]
     words = [f"i32 %{'a' if t == 'i32' else 'w'}{k}" for k, t in enumerate(types[:3])] + ["i32 0"] * 3

@@ -183,7 +183,7 @@ class DriverMemory:
         return block.kind if block and address < block.address + block.size else ""
 
     def used(self, *kinds: str) -> int:
-        """Return the number of bytes in allocations of these kinds."""
+        """Return the number of bytes in allocations of the given kinds, such as "managed"."""
         return sum(b.size for b in self.blocks.values() if b.kind in kinds)
 
     def near(self, address: int) -> str:

@@ -47,7 +47,7 @@ class DriverActions(Protocol):
         """Queue a launch of a kernel; its parameters are packed as `EmulatedEntry` describes."""
 
     def fill(self, address: int, item: int, width: int, count: int, stream: int) -> None:
-        """Queue a fill of `count` items of `width` bytes at an address."""
+        """Queue a fill of memory at an address with an item of `width` bytes, `count` times."""
 
     def record(self, event: int, stream: int) -> None:
         """Record an event after all work queued on the stream."""

@@ -41,7 +41,7 @@ class PendingWork:
 
     @property
     def unawaited(self) -> int:
-        """Return how often the host accessed managed memory while work was queued, 0 if faults cannot be caught."""
+        """Return how often the host accessed managed memory while work was queued; 0 if this cannot be detected."""
         return int(self._words[1])
 
     def show_unawaited(self) -> None:

@@ -44,7 +44,7 @@ class BlockExit:
     resumes: bool = False
 
     def outer(self) -> BlockExit | None:
-        """Return the exit with one frame less to leave, or None if it leaves no further frame."""
+        """Return the exit as the next outer frame sees it, or None if it leaves no further frame."""
         if self.depth is None:
             return self
         return BlockExit(self.depth - 1, self.resumes) if self.depth > 1 else None
@@ -174,7 +174,7 @@ def _memory(
 
 
 def _task(run: Iteration, task: Task) -> bool:
-    """Run all iterations of a task on dual numbers. Return True if a `return` in it ends the kernel."""
+    """Run all iterations of a task on dual numbers; return True if a `return` in it has ended the kernel."""
     if not task.is_parallel:
         return run.block(task.body) is not None
     run.block(task.bounds)
@@ -321,7 +321,7 @@ def _if(run: Iteration, stmt: n.If) -> BlockExit | None:
 
 
 def _body(run: Iteration, stmt: Any, trips: int) -> tuple[bool, BlockExit | None]:
-    """Run one trip of a loop on dual numbers. Return True to go on, else False and the exit for outer frames."""
+    """Run one trip of a loop on dual numbers; return True to go on, or False and the exit for outer frames."""
     if stmt.trips is not None:
         run.values[stmt.trips] = wrap(trips, stmt.trips.type), ZERO
     leave = run.block(stmt.body)
@@ -392,4 +392,4 @@ def _assert(run: Iteration, stmt: n.Assert) -> None:
 
 @EXECUTE.row("Print")
 def _print(run: Iteration, stmt: n.Print) -> None:
-    """Print nothing, because an oracle is asked for arrays only."""
+    """Print nothing, because an oracle only computes arrays."""

@@ -103,7 +103,7 @@ def _sign(x: Any) -> Any:
 
 
 def _lesser(x: Any, y: Any) -> bool:
-    """Return True if x orders before y, where -0.0 orders before 0.0."""
+    """Return True if x is less than y, where -0.0 counts as less than 0.0."""
     return bool(x < y or (x == y and math.copysign(1, x) < math.copysign(1, y)))
 
 

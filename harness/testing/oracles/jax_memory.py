@@ -170,7 +170,7 @@ class Cells:
 
 
 def ranks(index: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each lane's rank among the masked lanes that access its element, and the next of these lanes.
+    """Return, for each lane, how many lanes access its element before it, and which lane is the next to do so.
 
     Returns:
         The place of each lane in its queue (0 first), and the next lane in the queue (itself if last).
@@ -194,7 +194,7 @@ Combine = Callable[[LaneValue, LaneValue, np.ndarray], LaneValue]
 def reduce_queues(
     new: LaneValue, index: np.ndarray, mask: np.ndarray, combine: Combine
 ) -> tuple[LaneValue, np.ndarray]:
-    """Combine the values of all lanes that access one element, in the first of them; return values and first lanes.
+    """Combine the values of all lanes that access one element in the first of them; return values and lanes.
 
     Returns:
         The values, and the mask of the lanes (first of each queue) that hold the combined values.

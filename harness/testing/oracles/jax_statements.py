@@ -48,7 +48,7 @@ class LaneExits:
 
     @classmethod
     def of(cls, lanes: int) -> LaneExits:
-        """Return the exits of a frame that no lane has left yet."""
+        """Return a `LaneExits` for a loop, scope or task that no lane has left yet."""
         return cls(np.zeros(lanes, bool), np.zeros(lanes, bool))
 
 
@@ -82,7 +82,7 @@ class LockstepLanes:
         return LaneValue(np.full(self.size, value, storage(dtype, self.launch.widen)))
 
     def block(self, body: Block, mask: np.ndarray) -> None:
-        """Run the statements of a block for the lanes of the mask; lanes that exit early skip the statements after."""
+        """Run the statements of a block for the lanes of the mask; a lane that exits early skips the rest."""
         for stmt in body:
             if not mask.any():
                 return
@@ -141,7 +141,7 @@ class LockstepLanes:
 
 
 def _guard(arg: LaneValue, low: float, high: float, mask: np.ndarray) -> LaneValue:
-    """Replace values of idle lanes that lie outside of a safe interval, because 0 * inf would give a NaN adjoint."""
+    """Replace the values of idle lanes by safe ones, because 0 * inf in the backward pass would give NaN."""
     harmful = ~mask & ~((arg.value >= low) & (arg.value <= high))
     return blend(harmful, LaneValue(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
 
@@ -397,4 +397,4 @@ def _assert(run: LockstepLanes, stmt: n.Assert, mask: np.ndarray) -> None:
 
 @TRANSLATE.row("Print")
 def _print(run: LockstepLanes, stmt: n.Print, mask: np.ndarray) -> None:
-    """Print nothing, because an oracle is asked for arrays only."""
+    """Print nothing, because an oracle only computes arrays."""

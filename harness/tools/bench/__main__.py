@@ -75,7 +75,7 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def rows(work: str, figures: Figures) -> list[str]:
-    """Return the lines of the result table for one benchmark, with the ratio of each library to stackgrad."""
+    """Return the result lines of one benchmark, each with the ratio of a library's result to that of stackgrad."""
     lines = []
     for column, by_library in figures.items():
         ours = by_library.get(OURS, SampleColumn()).median
@@ -91,7 +91,7 @@ def rows(work: str, figures: Figures) -> list[str]:
 
 
 def plain(results: dict[str, Figures]) -> dict[str, object]:
-    """Return the samples of all benchmarks as data that JSON can represent."""
+    """Return the samples of all benchmarks in a form that JSON can hold."""
     return {
         work: {column: {name: vars(found) for name, found in by.items()} for column, by in figures.items()}
         for work, figures in results.items()

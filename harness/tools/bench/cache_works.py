@@ -16,7 +16,7 @@ else:  # in the process of a library, which imports files
 
 
 def _both(ti: Any, make: Callable[[Any], tuple[Any, Any, Any, np.ndarray]], what: str) -> dict[str, TimedWork]:
-    """Return benchmarks of a kernel and its gradient, in f32 and in f64; an incorrect gradient raises an error.
+    """Return benchmarks of a kernel and of its gradient, in f32 and f64; a wrong gradient raises an error.
 
     `make` returns for a real type the kernel, its result, its input, and the right gradient.
     """

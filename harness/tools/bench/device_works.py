@@ -53,7 +53,7 @@ def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> TimedWork:
 
 
 def held(ti: Any) -> dict[str, TimedWork]:
-    """Return a measurement of the peak adstack memory for reals, or nothing if the library has no report."""
+    """Return the measured peak adstack memory for reals, or an empty result if the library does not report it."""
     if not hasattr(ti, "adstack_report"):
         return {}
     return {"heap": TimedWork(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)}

@@ -15,7 +15,7 @@ else:  # in the process of a library, which imports files
 
 
 def _reals(ti: Any, t: Any, values: np.ndarray) -> Any:
-    """Return a field of type `t` that holds the given values and has a gradient."""
+    """Return a field of real type `t` that holds the given values and has a gradient."""
     made = ti.field(t, shape=values.shape, needs_grad=True)
     made.from_numpy(values)
     return made

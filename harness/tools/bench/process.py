@@ -1,4 +1,4 @@
-"""Measure one library in its own process: read names of columns from standard input and print a sample for each.
+"""Measure one library in its own process: read column names from standard input and print a sample for each.
 
 This file is started as a script; beside the works it imports only the library. Arguments: library, work, threads, arch.
 A line on standard input names a column and asks for one sample; the answer is one JSON number, or an object with an

@@ -21,7 +21,7 @@ HOME = Path(__file__).parent
 
 @dataclass
 class SampleColumn:
-    """Represent the measured samples of one column of a benchmark on one library, or why there are none."""
+    """Represent the samples measured for one column of a benchmark on one library, or the reason why there are none."""
 
     unit: str = ""
     samples: list[float] = field(default_factory=list)

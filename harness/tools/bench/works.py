@@ -51,7 +51,7 @@ def work(function: WorkFunction) -> WorkFunction:
 
 
 def fresh(function: WorkFunction) -> WorkFunction:
-    """Register a function as a benchmark that runs each sample in a new process, and return the function."""
+    """Register a function as a benchmark whose samples each run in a new process, and return the function."""
     FRESH.add(function.__name__)
     return work(function)
 
@@ -305,7 +305,7 @@ _TASK = """
 
 @work
 def many_tasks(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of eight parallel tasks with five locals that loops update, and 600 trip counts in a field."""
+    """Return benchmarks of eight parallel tasks with five locals that are updated in loops of 600 trips at most."""
     rng = np.random.default_rng(5)
     space = {
         "ti": ti,
@@ -381,5 +381,5 @@ def cold_compile(ti: Any) -> dict[str, TimedWork]:
 
 @fresh
 def warm_cache(ti: Any) -> dict[str, TimedWork]:
-    """Return the benchmarks of `cold_compile`, for a second process that finds compiled code on disk."""
+    """Return the benchmarks of `cold_compile` in a second process, which finds the compiled code on disk."""
     return cold_compile(ti)

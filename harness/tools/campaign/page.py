@@ -80,7 +80,7 @@ def page(plain: Plain, title: str = "Fuzzing campaign") -> str:
 
 
 def _card(name: str, value: Any) -> tuple[str, str, bool]:
-    """Return the label of a number in the summary, its text, and True if the number is alarming."""
+    """Return the label of a number in the summary, the number as text, and True if it deserves attention."""
     shown = f"{value:.1%}" if name == "decided nothing" else f"{value:,}" if isinstance(value, int) else f"{value}"
     return name, shown, name in ("disagreements", "crashes") and bool(value)
 

@@ -36,7 +36,7 @@ class UnitFinding:
 
 @dataclass(frozen=True)
 class CampaignUnit:
-    """Represent the results of one campaign unit in the form that its file holds: counters, times and findings."""
+    """Represent the results of one campaign unit as its file holds them: counters, times and findings."""
 
     seed: int
     elapsed: float

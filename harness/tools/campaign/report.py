@@ -122,7 +122,7 @@ def _by_operation(tags: Counter[str], names: Iterable[str]) -> dict[str, int]:
 
 
 def finding(found: Finding) -> Plain:
-    """Return a finding as plain data, with texts that are clear without this project."""
+    """Return a finding as plain data with texts that a reader understands without knowing this project."""
     key = failed_key(found.judged)
     wrong = [j for j in found.judged if j.verdict == "disagree"]
     return {

@@ -43,7 +43,7 @@ class _RepeatedRun:
     chain: LaunchChain
 
     def by(self, on: RelationExecutor) -> Arrays:
-        """Return the final arrays, or the adjoints if the finding is about a gradient, from a backend."""
+        """Return the final arrays on a backend, or the adjoints if the finding is about a gradient."""
         if self.key[0] == "forward":
             return self.chain.forward(on)
         return self.chain.gradient(on, self.chain.seeds)
@@ -56,7 +56,7 @@ class _RepeatedRun:
         return other.gradient(_reference(), other.seeds)
 
     def by_jax(self) -> Arrays:
-        """Return the final arrays, or the adjoints if the finding is about a gradient, from JAX."""
+        """Return the final arrays in JAX, or the adjoints if the finding is about a gradient."""
         chain, jax = self.chain, JaxExecutor()
         if self.key[0] == "forward":
             return jax.forward(chain.kernel, chain.initial, chain.scalars, DRAWS)

@@ -47,7 +47,7 @@ class CampaignStore:
                 held.write(SPEC, spec.to_json())
 
     def pending(self) -> Iterator[int]:
-        """Yield the numbers of units that are not finished, without end."""
+        """Yield, without end, the numbers of the campaign units that are not finished."""
         units = self.folder / UNITS
         return (unit for unit in itertools.count() if not os.path.lexists(units / _name(unit)))
 
@@ -88,7 +88,7 @@ def _name(unit: int) -> str:
 
 
 def _spec(folder: Path) -> CampaignSpec | None:
-    """Return the spec in the folder; None if there is no campaign. Raise ValueError if the spec cannot be read."""
+    """Return the spec in the folder, or None if there is none; raise ValueError if it cannot be read."""
     try:
         with Folder(folder, follow=True) as held:
             return from_json(held.read(SPEC, LONGEST).decode())

@@ -1,4 +1,4 @@
-"""Run one unit in its own process: a spec and a number arrive on standard input, the result leaves on standard output.
+"""Run one campaign unit in its own process, which reads a spec and a number and writes the result.
 
 The process is independent, so that a unit runs in the same way in a local pool and on a worker of a cluster.
 """
@@ -23,7 +23,7 @@ class UnitError(RuntimeError):
 
 
 def run(spec: CampaignSpec, unit: int) -> Plain:
-    """Return the statistics of a unit as plain data; programs that crash are findings."""
+    """Run one campaign unit and return its statistics as plain data; a program that crashes is a finding."""
     draw = partial(sample, profile=spec.profile or None)
     found = fuzz(
         None,
@@ -40,7 +40,7 @@ def run(spec: CampaignSpec, unit: int) -> Plain:
 
 
 def run_apart(text: str, unit: int) -> Plain:
-    """Run a unit in another process and return its statistics; `text` is the text of a spec.
+    """Run a campaign unit in another process and return its statistics; `text` is the text of the spec.
 
     Raises:
         UnitError: the process ended with an error.

@@ -89,7 +89,7 @@ def _next(e: m.Expr) -> m.Expr:
 
 
 def takes(program: Program) -> bool:
-    """Return True if the program uses only constructs that peers can differentiate."""
+    """Return True if the program uses only language constructs that peers can differentiate."""
     nodes = list(walk_program(program))
     if any(isinstance(n, (*_EXITS, m.Random, m.BitCast)) for n in nodes):
         return False
@@ -104,7 +104,7 @@ def takes(program: Program) -> bool:
 
 
 def stores_once(program: Program) -> bool:
-    """Return True if no two statements of the program store to the same element, as far as its text shows.
+    """Return True if no two statements of the program store to the same element, judged by its text alone.
 
     Peers demand that all changes of an element except the first be atomic, and promise nothing otherwise.
     """

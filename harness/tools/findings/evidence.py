@@ -45,7 +45,7 @@ class Evidence:
 
     @property
     def suffices(self) -> bool:
-        """Return True if at least one judge that is independent of the compiler confirms the gradient."""
+        """Return True if at least one judge that shares nothing with the compiler confirms the gradient."""
         return bool(self.judges)
 
 

@@ -101,7 +101,7 @@ class Family:
         self.calls.add(calls_of(self.finding.program))
 
     def add(self, finding: Finding) -> bool:
-        """Count one more finding of the family. Return True if its program is now the smallest of the family."""
+        """Count one more finding of the family, and return True if its program is now the family's smallest."""
         self.count += 1
         self.calls.add(calls_of(finding.program))
         smaller = program_size(finding.program) < program_size(self.finding.program)

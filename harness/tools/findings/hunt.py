@@ -56,7 +56,7 @@ Sample = Callable[[int, tuple[str, ...]], Program]
 
 @dataclass
 class PeerCounts:
-    """Represent the counted results of one peer: kernels, verdicts, exceptions, and traits that it supports.
+    """Represent the counts for one peer: kernels, verdicts, exceptions, and pairs of traits that it supports.
 
     Attributes:
         asked: the number of kernels.
@@ -73,14 +73,14 @@ class PeerCounts:
     judged: Counter[tuple[frozenset[str], bool]] = field(default_factory=Counter)
 
     def learn(self, pairs: list[frozenset[str]], gave: bool) -> None:
-        """Record, for each pair of traits of a kernel, if the peer returned a gradient of that kernel."""
+        """Record, for each pair of traits that a kernel has, whether the peer returned a gradient of the kernel."""
         for pair in pairs:
             # 0 is final: a gradient that was returned once shows that the peer knows these traits.
             known = self.without.get(pair, 1)
             self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
 
     def gives(self, pairs: list[frozenset[str]]) -> bool:
-        """Return False if, for one of these pairs of traits, many kernels were tried and none got a gradient."""
+        """Return False if the peer gave no gradient for many kernels that share one of these pairs of traits."""
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     def foretell(self, found: frozenset[str]) -> bool:
@@ -146,7 +146,7 @@ class Hunt:
         return best, program, wanted
 
     def _wanted(self, program: Program, source: RandomChooser) -> tuple[str, ...]:
-        """Return the peers for which a program may show an unknown fault, and at random some of the other peers."""
+        """Return the peers in which a program may show an unknown fault, and a random choice of other peers."""
         pairs = _pairs(traits(program))
         with self.lock:
             known = {p for p in self.peers if self._covered(p, program) or not self.counts[p].gives(pairs)}
@@ -171,7 +171,7 @@ class Hunt:
                 counts.ends.update([way] if way not in ("", "value") else [])
 
     def enter(self, finding: Finding) -> None:
-        """Queue each failure of a peer to be reduced; add a finding with any other failure to the run's findings."""
+        """Queue each failure of a peer for reduction, and add any other failure to the findings of the run."""
         failed = [j for j in finding.judged if j.verdict == "disagree"]
         for j in failed:
             if j.executor in self.peers:

@@ -67,7 +67,7 @@ class KernelsForPeers(Kernels):
             super()._new_function()
 
     def _section(self) -> list[Stmt]:
-        """Return statements for one section of a program: a parallel loop, or a serial loop along an array."""
+        """Return the statements of one part of a program: a parallel loop, or a serial loop along an array."""
         self._open_serial()
         others = ((CHAINS, self._chain), (OWN_ARRAYS, self.own_arrays), (PRODUCTS, self._shared_product))
         for share, section in others:
@@ -87,11 +87,11 @@ class KernelsForPeers(Kernels):
         return domains.get(kind) or m.Range(self.trips(1), n), index
 
     def exit(self) -> list[Stmt]:
-        """Return a simple statement where other programs get a loop exit, which peers do not differentiate."""
+        """Return a simple statement in place of a loop exit such as `break`, which peers do not differentiate."""
         return self.simple()
 
     def _as_while(self) -> list[Stmt]:
-        """Return a main loop of type `for` where other programs get a `while`, which peers do not differentiate."""
+        """Return a `for` loop in place of a `while` loop, which peers do not differentiate."""
         return [self._main_loop()]
 
     # -- along an array ---------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class KernelsForPeers(Kernels):
         return min((self.names.ints[n].low for n in self.names.indices), default=0)
 
     def _count(self, most: int = MOST) -> tuple[Expr, IntInterval]:
-        """Return a small integer expression and its interval: an outer index, input element, argument or literal."""
+        """Return a small integer expression, such as an outer index, argument or literal, and its interval."""
         kind = self.draw.choice(("index", "index", "data", "data", "argument"))
         names = [n for n in self.names.indices if self.names.ints[n].high <= most]
         if kind == "index" and names:

@@ -188,6 +188,6 @@ def _given(program: Program, peer: str, param: m.Param) -> str:
 
 
 def can_be_written(program: Program) -> bool:
-    """Return True if a finding's script can express the program: no structs, views or offsets, and only f64 reals."""
+    """Return True if a script can express the finding's program: f64 only, no structs, views or offsets."""
     plain = all(not f.struct and not f.offset and not f.views for f in program.fields)
     return plain and all(not f.dtype.is_real or f.dtype == f64 for f in program.fields)

@@ -54,7 +54,7 @@ def write(folder: Path, families: Iterable[Family]) -> list[WrittenFamily]:
 
 
 def write_one(folder: Path, family: Family) -> WrittenFamily | None:
-    """Write and run a family's script; None if the program is unsuitable or the run shows no mistake."""
+    """Write and run the script of a family; return None if the program is unsuitable or no mistake shows."""
     program = family.finding.program
     known = evidence(program)
     if known is None or not known.suffices or not can_be_written(program) or lines_of(program) > LINES:

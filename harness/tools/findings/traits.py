@@ -31,7 +31,7 @@ def _changed(stmt: m.Stmt) -> set[str]:
 
 
 def _reads(node: object) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """Yield the nodes at and below a node whose values are read, which excludes the targets of assignments."""
+    """Yield all nodes at and below a node except the targets of assignments, so only nodes whose values are read."""
     if isinstance(node, tuple):
         for item in node:
             yield from _reads(item)
@@ -45,7 +45,7 @@ def _reads(node: object) -> Iterator[m.Expr | m.Stmt | m.Domain]:
 
 
 def _inside(place: m.Expr) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """Yield the nodes that are read to locate an assignment target, that is, those in its indices."""
+    """Yield the nodes in the indices of an assignment's target, whose values are read."""
     if isinstance(place, (m.Element, m.Part)):
         yield from _reads(place.indices)
     if isinstance(place, (m.Part, m.Swizzle, m.Slice, m.Member)):
@@ -68,7 +68,7 @@ def _before_loop(f: ProgramFacts) -> bool:
 
 
 def _carried(f: ProgramFacts) -> bool:
-    """Return True if a serial loop computes a local from its value in the trip before."""
+    """Return True if a serial loop computes a local from the value that it had in the trip before."""
     for s, _ in f.serial:
         for n in walk(s):
             if isinstance(n, m.Augment) and isinstance(m.root(n.target), m.Name):
@@ -125,7 +125,7 @@ def _bound_by_difference(f: ProgramFacts) -> bool:
 
 
 def _begins_elsewhere(f: ProgramFacts) -> bool:
-    """Return True if a serial loop does not begin at zero."""
+    """Return True if a serial loop begins at a number other than zero."""
     return any(d.begin is not None and d.begin != m.Number(0) for d in _ranges(f))
 
 

@@ -119,7 +119,7 @@ class Bisector:
         return self.made.lean.kernel, {**final, **self.seeds, **before_arrays(self.made.lean, self.initial)}
 
     def _first(self, kernel: Kernel, slots: tuple[TracedStatement, ...], wrong: dict[Value, str]) -> Suspect | None:
-        """Return the first wrong value that is computed from right values only, else the first wrong value of all."""
+        """Return the first wrong value that is computed from right values only, or else the first wrong value."""
         if not wrong:
             return None
         sources = _ValueSources(kernel)
@@ -170,7 +170,7 @@ class Bisector:
         return sum(float(np.sum(seed * moved[name.removesuffix(GRAD)])) for name, seed in seeds.items())
 
     def _user(self, kernel: Kernel, slots: tuple[TracedStatement, ...], wrong: dict[Value, str]) -> Suspect | None:
-        """Return the last statement with a right adjoint of its result and a wrong adjoint of an operand."""
+        """Return the last statement whose result has a right adjoint and of which an operand has a wrong one."""
         suspect = None
         for stmt in walk_kernel(kernel):
             bad = [v for v in operands(stmt) if v in wrong]
@@ -212,7 +212,7 @@ class Bisector:
 
 
 def name_of(finding: Finding, panel: FuzzPanel) -> str:
-    """Return a name that findings of one mistake share: the comparison and the first statement that is wrong."""
+    """Return a name that all findings of one mistake share: the comparison and the first wrong statement."""
     sign = "-".join(sign_of_judged(finding.judged)) or finding.crash
     key = failed_key(finding.judged)
     if key is None:
@@ -226,13 +226,13 @@ def name_of(finding: Finding, panel: FuzzPanel) -> str:
 
 
 def _as_is(kernel: Kernel) -> Lowering:
-    """Return a lowering that consists of the unchanged kernel, and of its counting kernel if it has adstacks."""
+    """Return a lowering of the unchanged kernel, with its counting kernel if it has adstacks."""
     has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
     return prepare_forward(kernel) if has_stacks else Lowering(kernel)
 
 
 def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
-    """Return by how much values of two executors differ beyond the error bounds, as text; empty if they do not.
+    """Return a text on how far two executors' values differ beyond the error bounds, or "" if they do not.
 
     Args:
         here: Values of the reference, one per lane.
@@ -250,7 +250,7 @@ def judge_row(here: np.ndarray, there: np.ndarray, error: np.ndarray) -> str:
 
 
 class _ValueSources:
-    """Find the IR values from which a statement computes its result, also those that pass through memory."""
+    """Find the IR values from which a statement's result is computed, even if they pass through memory."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.written: dict[str, list[Value]] = {}
@@ -286,7 +286,7 @@ class _Forward:
         self.known = launch_bounded(of.made.plain.kernel, of.initial, of.scalars, of.draws)
 
     def differs(self, kernel: Kernel) -> str:
-        """Return how a kernel's arrays differ from those of the plain kernel, as text; empty if they do not."""
+        """Return a text that says how a kernel's arrays differ from those of the plain kernel, or "" if they agree."""
         found = attempt(lambda: launch_bounded(kernel, self.of.initial, self.of.scalars, self.of.draws).arrays)
         made = judge(self.known, "reference", found)
         return made.reason if made.verdict == "disagree" else ""
@@ -299,7 +299,7 @@ class _Reverse:
         self.of = of
 
     def differs(self, kernel: Kernel) -> str:
-        """Return how a grad kernel differs from dual numbers, as text; empty if it does not."""
+        """Return a text that says how a grad kernel differs from dual numbers, or "" if it agrees."""
         of = self.of
         made = Lowerings(of.made.kernel)
         # The cached property is set, because this kernel is to be judged.

@@ -79,7 +79,7 @@ class _Case:
     refusals: dict[int, tuple[Lowerings, Exception | None]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Run all comparisons of the case in order, until a result that the next ones need is not available."""
+        """Run all comparisons of the case in order; stop when a result that later ones need is missing."""
         self.judged += raw_stacks.compare(self.plan, self.panel.backends)
         self.judged += tape_programs.compare(self.plan, self.panel)
         if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, tape_programs.DIRECTION):
@@ -110,11 +110,11 @@ class _Case:
         return kernel_of(self.program, self.plan)
 
     def add(self, direction: str, executor: str, reference: str, verdict: Verdict, reason: str = "") -> None:
-        """Record the verdict of comparing `executor` with `reference` in one direction, as a result of the case."""
+        """Record in the results of the case how `executor` compared with `reference` in one direction."""
         self.judged.append(JudgedComparison(direction, executor, reference, verdict, reason))
 
     def _refused(self, direction: str, executor: str, error: Exception, verdict: Verdict) -> None:
-        """Record a refusal of the compiler as a verdict: `disagree` if the exception is not a declared refusal."""
+        """Record that the compiler refused the case: verdict `disagree` if the exception is no declared refusal."""
         if isinstance(error, NotDifferentiable | Unsupported):
             self.add(direction, executor, "the compiler", verdict, one_line(error))
         else:
@@ -157,7 +157,7 @@ class _Case:
         return isinstance(end, OkOutcome) and bool(self.lowerings.gradients) and self._refusal(self.lowerings) is None
 
     def _refusal(self, made: Lowerings) -> Exception | None:
-        """Return the error by which the compiler or a marking kernel refuses the gradient; None if neither refuses."""
+        """Return the error by which compiler or marking kernel refuses the gradient, or None if none does."""
         if id(made) not in self.refusals:
             self.refusals[id(made)] = made, made.refusal or self._overlap(made.lean, self.panel.reference)
         return self.refusals[id(made)][1]
@@ -169,7 +169,7 @@ class _Case:
         return replace(options, effort=self.plan.effort)
 
     def _backends_forward(self, outcome: Outcome, among: FuzzPlan | None = None) -> None:
-        """Compare all backends' forward results with the reference's outcome; `among` replaces the case's plan."""
+        """Compare the backends' forward results with those of the reference; `among` replaces the case's plan."""
         options, plan = self._options(PRECISE), among or self.plan
         if not isinstance(outcome, OkOutcome):  # Code with checks runs one iteration after the other.
             options, plan = self._options(CHECKED), replace(plan, branching=True, masked=False)
@@ -179,7 +179,7 @@ class _Case:
 
     @property
     def _precise(self) -> bool:
-        """Return True if tight error bounds are used, which hold only for executors of the very same kernel.
+        """Return True if tight error bounds apply, which hold only for executors of exactly the same kernel.
 
         Looser bounds serve the judges of the gradient too, if all reals are f64 and no other executors run.
         """
@@ -187,7 +187,7 @@ class _Case:
         return self.plan.forward or not self.lowerings.is_wide
 
     def _states(self, plain: Kernel) -> Arrays:
-        """Run all launches on the reference and store the arrays after each, with errors. Return the last arrays."""
+        """Run all launches on the reference, store the arrays and their errors after each, and return the last."""
         state: Arrays = self.initial
         errors: Arrays | None = None
         for launch in range(self.plan.launches):
@@ -211,7 +211,7 @@ class _Case:
             self._same_bits("text", expected, lambda: self._run_twin(self._other_text()))
 
     def _other_text(self) -> Lowerings:
-        """Return the lowerings of the kernel not tested: the model's if the frontend's is tested, or the reverse."""
+        """Return the lowerings of the other kernel: the program model's if the frontend's is tested, or vice versa."""
         return Lowerings(kernel_of(self.program, replace(self.plan, traced=not self.plan.traced)))
 
     def _twins_forward(self, expected: Outcome) -> None:
@@ -280,7 +280,7 @@ class _Case:
         )
 
     def _by_hand(self, made: Lowerings, seeds: Arrays) -> None:
-        """Compare the gradient that is called by hand, where marks let it pass, with that of a tape."""
+        """Compare the gradient that is called by hand with the gradient of a tape, if the marks allow the former."""
         if (grad := made.by_hand if self.plan.wants("reverse", "by-hand") else None) is not None:
             self._marks("by-hand", grad, refusal := self._overlap(grad, self.panel.reference))
             if refusal is None:
@@ -293,7 +293,7 @@ class _Case:
             self.add("reverse", executor, "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Record the verdict `disagree` if the grad kernel has a real type that does not fit those of the kernel."""
+        """Record the verdict `disagree` if the grad kernel computes in a real type that the kernel does not use."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 

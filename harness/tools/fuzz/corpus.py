@@ -157,7 +157,7 @@ def _entry(path: Path, corpus: Folder) -> Iterator[CorpusEntry]:
 
 
 def failed_key(judged: Iterable[JudgedComparison]) -> Key | None:
-    """Return direction and executor of the first comparison that failed, or None if none failed."""
+    """Return the direction and the executor of the first comparison that failed, or None if none failed."""
     return next((j.key for j in judged if j.verdict == "disagree"), None)
 
 

@@ -75,7 +75,7 @@ def compare(
 
 
 def _asked(name: str, pulled: _LeanGradient, ask: Callable[[_LeanGradient], JudgedComparison]) -> JudgedComparison:
-    """Return the verdict of a judge on a gradient; if it is "disagree", compile in f64 and judge once more.
+    """Return a judge's verdict on a gradient; if it is "disagree", judge again with a kernel compiled in f64.
 
     The compiler folds constants in the kernel's own precision, and a kernel that is widened afterwards contains their
     roundings, which the judges do not have. Where a judge disagrees, the kernel is therefore widened first and compiled
@@ -180,7 +180,7 @@ class _LeanGradient:
         return self._decide("tangent", left, self._terms(known.arrays, tangents), known, moves)
 
     def _direction(self) -> dict[str, np.ndarray]:
-        """Return a random direction whose components differ in magnitude, so that exchanged adjoints are noticed.
+        """Return a random direction with components of different sizes, so that swapped adjoints are noticed.
 
         An adjoint at the wrong element would not show if both elements moved alike.
         """
@@ -194,7 +194,7 @@ class _LeanGradient:
         return np.concatenate([np.ravel(gradient[n + GRAD] * tangents[n]) for n in self.names])
 
     def _along(self, initial: Arrays, tangents: Arrays) -> np.ndarray:
-        """Return the products of cotangents and dual-number tangents whose sum is <c, J t>."""
+        """Return the products of cotangents c and tangents J t (by dual numbers) whose sum is <c, J t>."""
         from ...testing.oracles import dual
 
         state, pushed = dict(initial), dict(tangents)
@@ -255,7 +255,7 @@ class _LeanGradient:
         return {n + GRAD: a for n, a in adjoints.items()}
 
     def _at_kink(self, other: Outcome) -> bool:
-        """Return True if the gradient jumps when the initial contents move by a few roundings.
+        """Return True if a change of the initial contents by a few roundings makes the gradient jump.
 
         The jump must be at least KINK times the difference between the two gradients.
 

@@ -106,7 +106,7 @@ def _without_exits(body: m.StmtBlock) -> m.StmtBlock:
 
 
 def plainer(program: Program) -> Iterator[Program]:
-    """Yield the program with one statement simplified, such as an `if` without `else` or a loop of one trip."""
+    """Yield programs with one statement simplified, such as an `if` without its `else` or a loop of one trip."""
     for path, node in parts_with_paths(program.kernel):
         if isinstance(node, m.If) and node.orelse:
             yield _at(program, path, replace(node, orelse=()))
@@ -222,7 +222,7 @@ def _with_content(program: Program, kind: str, name: str, content: Any) -> Progr
 
 
 def _resized(program: Program, old: int, new: int) -> Program:
-    """Return the program with every axis of extent `old` cut to `new`."""
+    """Return the program with every axis of extent `old` shortened to the extent `new`."""
 
     def cut(name: str, content: m.Content) -> m.Content:
         field = program.field(name)
@@ -237,7 +237,7 @@ def _resized(program: Program, old: int, new: int) -> Program:
 
 
 def _cut_down(field: m.Field, old: int, new: int) -> m.Field:
-    """Return a field whose axes of extent `old` have the extent `new`; if the field has views, only these are cut."""
+    """Return a field with axes of extent `old` cut to `new`; if the field has views, only they are cut."""
     if field.views:
         return replace(field, views=tuple(replace(v, size=new if v.size == old else v.size) for v in field.views))
     return replace(field, shape=tuple(new if extent == old else extent for extent in field.shape))

@@ -105,7 +105,7 @@ def recompute_values(program: Program) -> Program | None:
 
 
 def _recompute(body: m.StmtBlock, written: set[str], inside: bool) -> tuple[m.StmtBlock, bool]:
-    """Return a block with assignments from before loops repeated inside the loops, and True if it changed.
+    """Return a block that repeats assignments before loops inside the loops, and True if anything changed.
 
     Args:
         body: The block to change.
@@ -150,7 +150,7 @@ _PURE = (
 
 
 def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) -> list[m.Stmt]:
-    """Return the last assignment before a loop that could be repeated in each trip, as a list of at most one.
+    """Return the last assignment before a loop that each trip could repeat, as a list of at most one.
 
     Args:
         before: The statements before the loop.

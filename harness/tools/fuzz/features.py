@@ -66,7 +66,7 @@ def real_types(kernel: Kernel) -> set[Scalar]:
 
 
 def wrong_types(kernel: Kernel, gradient: Kernel) -> str:
-    """Return a text on the real types that a grad kernel has and should not have; empty if there are none.
+    """Return a text that lists real types which a grad kernel should not have, or "" if there are none.
 
     An adjoint has the type of its value, or f32 for a value in f16. No value that depends on an adjoint array may be
     f16.

@@ -63,7 +63,7 @@ def choose(sample: Sampler, seed: int, reached: Reached, candidate: int | None =
 
 
 def _news(program: Program, found: frozenset[str], reached: Reached) -> float:
-    """Return a score for how rare a program's properties were in earlier cases, divided by the cost of its case.
+    """Return how rare a program's properties were in earlier cases, divided by the cost of its case.
 
     A property counts for less each time it occurs.
     """

@@ -62,7 +62,7 @@ def fuzz(
 
 
 def _counted(results: Results, statistics: Statistics, setup: WorkerSetup, progress: Progress) -> Iterator[None]:
-    """Count the results one by one, and report the progress after each."""
+    """Count the results in the statistics one by one, and report the progress after each."""
     begin = time.monotonic()
     for job, found in results:
         statistics.elapsed = time.monotonic() - begin
@@ -72,7 +72,7 @@ def _counted(results: Results, statistics: Statistics, setup: WorkerSetup, progr
 
 
 def _count(statistics: Statistics, setup: WorkerSetup, job: Job, found: CaseResult | Crash) -> None:
-    """Add the result of a job to the statistics, with a finding if executors disagree or the process died."""
+    """Add a job's result to the statistics; a disagreement or the death of the process becomes a finding."""
     if isinstance(found, Crash):
         statistics.crashes += 1
     else:

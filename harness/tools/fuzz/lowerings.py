@@ -31,7 +31,7 @@ LAST_BEFORE_REVERSE = "number_loops"
 
 
 def kernel_of(program: Program, plan: FuzzPlan) -> Kernel:
-    """Return the program's kernel as the plan wants it: traced by the frontend, or rendered as IR by the model."""
+    """Return the kernel of a program, traced by the frontend or made by the program model, as the plan says."""
     return load(program)[0] if plan.traced else render_ir(program, plan.in_memory)
 
 
@@ -41,7 +41,7 @@ def before_arrays(lowered: Lowering, before: Arrays) -> Arrays:
 
 
 def has_combining_atomics(kernel: Kernel) -> bool:
-    """Return True if an atomic min, max, product or bit operation occurs, which idle lanes could spoil."""
+    """Return True if the kernel has an atomic min, max, product or bit operation, which idle lanes could spoil."""
     return any(isinstance(stmt, Atomic) and stmt.op in COMBINED for stmt in walk_kernel(kernel))
 
 
@@ -95,7 +95,7 @@ class Lowerings:
 
     @cached_property
     def refusal(self) -> Exception | None:
-        """Return the error that making the lean gradient raises, or None; refusals at a launch are not covered."""
+        """Return the error of making the lean gradient, or None; refusals at a launch are not covered."""
         try:
             assert self.lean
         except Exception as error:

@@ -45,7 +45,7 @@ def marking_refusal(
 
 
 def refusal_difference(name: str, found: Exception | None, expected: Exception | None) -> str:
-    """Return how a backend's refusal differs from that of the reference, in one line; empty if it does not.
+    """Return one line on how a backend's refusal differs from the reference's, or "" if it does not.
 
     Args:
         name: Name of the backend.

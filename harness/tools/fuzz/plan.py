@@ -229,11 +229,11 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
 
 
 def _stray(seed: int) -> tuple[str, ...]:
-    """Return ("stray",), the relation that moves an index out of bounds, for some seeds, and () for others."""
+    """Return ("stray",), the name of the relation that moves an index outside, for some seeds, else ()."""
     return ("stray",) if random.Random(f"stray {seed}").random() < STRAY else ()
 
 
 def _number(what: str, seed: int, share: float) -> int:
-    """Return a seed for the extra run `what` in a given share of the cases, and 0 in all other cases."""
+    """Return a seed for the additional run `what` in a share of the cases, and 0 (no such run) in the others."""
     source = random.Random(f"{what} {seed}")
     return source.randrange(1, 1 << 30) if source.random() < share else 0

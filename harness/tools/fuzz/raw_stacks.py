@@ -68,7 +68,7 @@ def _released(case: RawCase) -> Kernel:
 
 
 def _misreported(found: Outcome) -> str:
-    """Return what is wrong in an overflow trap, as text; empty if nothing is.
+    """Return a text on what an overflow trap reports wrongly, or "" if its report is right.
 
     A push finds an adstack exactly full, so the two numbers of a report differ by 1.
     """

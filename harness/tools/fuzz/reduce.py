@@ -35,7 +35,7 @@ Size = tuple[int, int, int, int, float]
 
 
 def program_size(program: Program) -> Size:
-    """Return the size of a program as a key that compares how hard programs are to read.
+    """Return a key by which programs are compared in how hard they are to read.
 
     The parts are the lines and characters of the text, the count of the inputs' numbers and their characters, and the
     sum of the numbers in the text. Every step of a reduction makes the size smaller, so reductions end.
@@ -65,7 +65,7 @@ class _Reducer:
     passed: set[Program] = field(default_factory=set)
 
     def fails(self, program: Program) -> bool:
-        """Return True if a program fails like the finding, without a new conflict between iterations.
+        """Return True if a program fails as the finding does and its iterations do not newly conflict.
 
         A program that does not fail is not run again, because many edits lead to the same program.
         """

@@ -22,7 +22,7 @@ from .widened_cpu import executors
 
 
 class HasBackends(Protocol):
-    """Define the interface of an object with a mapping `backends` by name, such as a panel of the fuzzer."""
+    """Define the interface of an object with an attribute `backends`, such as the fuzzer's panel."""
 
     @property
     def backends(self) -> Mapping[str, Backend]:

@@ -20,7 +20,7 @@ FEW = 2
 
 
 def run_until_decided(program: Program, plan: FuzzPlan, panel: FuzzPanel) -> CaseResult:
-    """Run a case, and once more in double precision if it is undecided. Return the result that decides.
+    """Run a case and, if it is undecided, run it again in double precision; return the decisive result.
 
     Args:
         program: The program of the case.

@@ -89,7 +89,7 @@ def _sizes(lean: Lowering, memory: Arrays, scalars: Scalars, reference: Referenc
 
 
 def _more(name: str, array: np.ndarray, lean: Lowering) -> np.ndarray:
-    """Return an integer input changed for more trips: filled with its maximum or, if a permutation, rotated by one."""
+    """Return an integer input that causes more trips: all at its maximum or, for a permutation, rotated by one."""
     if array.dtype.kind not in "iu" or array.size < 2 or name in lean.writes:
         return array
     if len(np.unique(array)) == array.size:

@@ -19,11 +19,11 @@ ARCHES = ("cpu", "vulkan")
 
 
 class HasTapeBench(Protocol):
-    """Represent any object that holds a runtime for programs under tapes."""
+    """Define the interface of an object with an attribute `tapes`, a runtime for programs under tapes."""
 
     @property
     def tapes(self) -> TapeBench:
-        """Return the runtime that runs programs under tapes."""
+        """Return the runtime on which programs under tapes run."""
 
 
 def compare(plan: FuzzPlan, panel: HasTapeBench) -> Iterator[JudgedComparison]:

@@ -112,7 +112,7 @@ def judge_text(text: str, rng: random.Random) -> TextVerdict:
 
 
 def described(what: str, error: BaseException) -> str:
-    """Return a line on an error that should not occur: its class, its message, and the code line that raised it."""
+    """Return a line on an unexpected error: its class, its message, and the line of code that raised it."""
     frame, last = error.__traceback__, ""
     while frame is not None:
         last = f"{frame.tb_frame.f_globals.get('__name__', '?')}:{frame.tb_lineno}"
@@ -121,7 +121,7 @@ def described(what: str, error: BaseException) -> str:
 
 
 def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
-    """Return a text for each random compiler step on a verified kernel: its undeclared error, or an empty text."""
+    """Return, for each random compiler step on a verified kernel, its undeclared error as text, or ""."""
     forward = is_forward(kernel)
     found = [_step("printing", lambda: _same(kernel))]
     if rng.randrange(_LOWERED):
@@ -141,7 +141,7 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
 
 
 class _ResultRecorder:
-    """Represent a callable that calls `make` and stores the result in `found`, which stays None if the call fails."""
+    """Call `make` and keep its result in `found`, which stays None if the call fails."""
 
     def __init__(self, make: Callable[[], Lowering]) -> None:
         self.make = make
@@ -152,7 +152,7 @@ class _ResultRecorder:
 
 
 def _step(what: str, run_step: Callable[[], Any]) -> str:
-    """Return the undeclared error that a compiler step raises, as text; empty if it succeeds or is refused."""
+    """Return the undeclared error that a compiler step raises, as text, or "" if it raises none."""
     try:
         run_step()
     except (InternalError, VerifyError) as error:

@@ -57,7 +57,7 @@ STRINGS = (
 
 
 def tokens_of(text: str) -> Tokens:
-    """Return the tokens of a text in order; joined together, they are the text again."""
+    """Return the tokens of a text in order; joined together, they give the text again."""
     return _TOKEN.findall(text)
 
 
@@ -89,19 +89,19 @@ def _place(rng: random.Random, tokens: Tokens) -> int:
 
 
 def _run(rng: random.Random, tokens: Sequence[str]) -> slice:
-    """Return a random slice of a token list, mostly of a few tokens."""
+    """Return a slice of random position and length of a token list, mostly of a few tokens."""
     at = rng.randrange(len(tokens))
     return slice(at, at + 1 + min(int(rng.expovariate(0.25)), 40))
 
 
 def _lost(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens after removal of a random run of them."""
+    """Return the tokens without a random sequence of them."""
     part = _run(rng, tokens)
     return tokens[: part.start] + tokens[part.stop :]
 
 
 def _doubled(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with a random run of them repeated."""
+    """Return the tokens with a random sequence of them repeated."""
     part = _run(rng, tokens)
     return tokens[: part.stop] + tokens[part.start :]
 
@@ -142,7 +142,7 @@ def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tok
 
 
 def _strange(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with one of them replaced by a token of any kind."""
+    """Return the tokens with one of them replaced by any other token."""
     made = list(tokens)
     made[_place(rng, tokens)] = rng.choice(rng.choice((NUMBERS, WORDS, MARKS, STRINGS)))
     return made

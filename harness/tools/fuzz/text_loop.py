@@ -54,7 +54,7 @@ class TextStatistics:
 
 
 def _serve(connection: Connection, judged: Judge) -> None:
-    """Judge each seed of the ranges that a connection receives; send the seed before and its verdict after judging."""
+    """Judge the seeds of ranges that a connection receives; send each seed before, and its verdict after."""
     os.environ["STACKGRAD_CACHE"] = "0"
     # A finding contains a text that LLVM refuses, so no crash report is needed.
     os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)
@@ -97,7 +97,7 @@ class _WatchedProcess:
         self.process.join()
 
     def look(self) -> Iterator[tuple[int, bool, str]]:
-        """Yield (seed, passed, problem) for each case that the watched process has ended since the last call."""
+        """Yield (seed, passed, problem) for each case that the process has ended since the previous call."""
         try:
             while self.connection.poll():
                 yield from self._take(self.connection.recv())

@@ -32,7 +32,7 @@ def _at_once() -> Iterator[None]:
 
 @dataclass(eq=False)
 class _WidenedExecutable:
-    """Represent a kernel that `WidenedCpu` compiled; launches use the thresholds with which it was compiled.
+    """Represent a kernel compiled by `WidenedCpu`, which launches with the thresholds of its compilation.
 
     The code of a task is made when a launch asks for it, so a launch must decide as `compile` did: several threads for
     a task whose updates are compiled for one thread would lose updates.

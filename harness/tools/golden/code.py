@@ -160,7 +160,7 @@ def runtime_code() -> dict[str, str]:
 
 @cache
 def missing() -> frozenset[str]:
-    """Return the programs and libraries that generators need and this machine lacks."""
+    """Return the names of programs and libraries that code generators need and that are not installed here."""
     here = {"libdevice": at.libdevice_path(), at.METAL_TRANSLATOR: shutil.which(at.METAL_TRANSLATOR)}
     return frozenset(name for name, place in here.items() if place is None)
 
@@ -186,7 +186,7 @@ def _translator() -> str:
 
 
 def code_of(kernel: at.Kernel, heavy: bool) -> dict[str, str]:
-    """Return the code of a kernel from each fast generator available here or, if `heavy`, from each slow one.
+    """Return the code of a kernel by each fast generator available here or, if `heavy`, by each slow one.
 
     Args:
         kernel: A kernel as backends get it.

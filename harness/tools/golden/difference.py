@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def stage(self) -> str:
-        """Return the name of the first compiler step after which the code of the two checkouts differs."""
+        """Return the name of the first compiler stage after which the texts of the two checkouts differ."""
         row = self.base or self.head
         assert row is not None
         return row.stage
@@ -46,12 +46,12 @@ class Difference:
 
     @property
     def sides(self) -> str:
-        """Return a clause that says that only the base or only the head has the stage; empty if both have it."""
+        """Return a clause which says that only one of the checkouts has the stage, or "" if both have it."""
         return "" if self.base and self.head else f", which only {'the base' if self.base else 'the head'} has"
 
 
 def differences(base: GoldenRecord, head: GoldenRecord) -> list[Difference]:
-    """Return the difference of every kernel that has a different stage or that only one record contains."""
+    """Return the difference of each kernel that differs at some stage or is in one of the records only."""
     before, after = base.by_kernel(), head.by_kernel()
     found = (_of(name, before.get(name, {}), after.get(name, {})) for name in sorted({*before, *after}))
     return [difference for difference in found if difference is not None]

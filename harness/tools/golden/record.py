@@ -27,7 +27,7 @@ _LENGTH = 16
 
 @dataclass(frozen=True, order=True)
 class RecordRow:
-    """Represent one line of a golden record: a kernel, a compiler stage, and the digest of the kernel's text there.
+    """Represent one line of a golden record: a kernel, a compiler stage, and the digest of its text there.
 
     Attributes:
         kernel: Name of the kernel.
@@ -68,7 +68,7 @@ class GoldenRecord:
 
 
 def row_of(text: StageText) -> RecordRow:
-    """Return the row of a golden record for an IR or code text, with the digest of the text."""
+    """Return the row of a golden record for a text of IR or code, with its digest."""
     digest = hashlib.sha256(text.text.encode()).hexdigest()[:_LENGTH]
     return RecordRow(text.kernel, text.stage, digest, text.name)
 

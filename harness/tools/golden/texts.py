@@ -48,7 +48,7 @@ Named = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class PipelineSection:
-    """Represent one pipeline of the compiler driver, and which of its texts a golden record contains.
+    """Represent one pipeline of the compiler, and which of its texts a golden record contains.
 
     Attributes:
         name: Name of the section, with which its stages begin.
@@ -142,7 +142,7 @@ def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
 
 
 def _parts(made: at.Lowered) -> Iterator[Named]:
-    """Yield the texts of a lowering: IR of its kernels, size expressions, and names of accessed arrays."""
+    """Yield the texts of a lowering: IR of its kernels, size expressions, and the names of accessed arrays."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
         texts["sizes"] = made.sizes.text

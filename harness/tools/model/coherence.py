@@ -61,7 +61,7 @@ def check(program: m.Program) -> None:
 
 
 def _at(place: str, look: Callable[[], None]) -> None:
-    """Run the check `look`; if it fails, add `place`, the part of the program that it checked, to the error."""
+    """Run the check `look`; if it fails, name in the error the part `place` of the program that was checked."""
     try:
         look()
     except MalformedDataError as error:
@@ -83,7 +83,7 @@ def _names(program: m.Program) -> None:
 
 
 def _once(names: Iterable[str], what: str) -> None:
-    """Raise MalformedDataError if a name occurs twice.
+    """Raise MalformedDataError if a name occurs twice in a list of names.
 
     Args:
         names: The names to compare.
@@ -179,7 +179,7 @@ def _same(name: str, found: set[str], wanted: set[str], what: str) -> None:
 
 
 def _lists(program: m.Program) -> None:
-    """Raise MalformedDataError if a list in a node is too short, or if lists in a node have wrong lengths."""
+    """Raise MalformedDataError if a list in a node of the program is too short or has a wrong length."""
     for node in walk_program(program):
         for name, least in LEAST.get(type(node), {}).items():
             if len(getattr(node, name)) < least:
@@ -232,7 +232,7 @@ def _size(program: m.Program) -> None:
 
 
 def _weight(node: Any, sizes: dict[str, int]) -> int:
-    """Return the number of nodes at and below a node after inlining and unrolling.
+    """Return the number of nodes that a node and its parts have after inlining and unrolling.
 
     The nodes of an unrolled loop count once for each iteration, and those of a function once for each call.
 
@@ -246,7 +246,7 @@ def _weight(node: Any, sizes: dict[str, int]) -> int:
 
 
 def _trips(node: Any) -> int:
-    """Return how many copies of a node's parts a frontend makes: 1 except for unrolled loops and comprehensions."""
+    """Return how many copies of a node's parts the frontend makes: 1, or more in unrolled loops and comprehensions."""
     if isinstance(node, m.Comprehension):
         return node.count
     if isinstance(node, m.For) and isinstance(node.domain, m.Unrolled):

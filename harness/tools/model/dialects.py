@@ -1,4 +1,4 @@
-"""This module lists how the packages that run the same programs differ: imports, start, names and missing functions."""
+"""This module lists how packages that run the same programs differ: imports, start, names, missing functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 class NotInDialect(Exception):
-    """Report that a dialect cannot express a construct, which the message names."""
+    """Signal that a dialect cannot express a construct, which the message names."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def _bound(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _foreign(node: ast.AST, known: set[str]) -> str:
-    """Return a description of the part of a syntax node that no kernel may contain, or an empty text."""
+    """Return a description of the part of a syntax node that no kernel may contain, or "" if there is none."""
     if not isinstance(node, _NODES):
         return f"a {type(node).__name__}"
     if isinstance(node, ast.Constant) and not isinstance(node.value, _CONSTANTS):

@@ -88,7 +88,7 @@ def _run_function(t: Lowerer, active: FunctionScope, function: m.Function) -> Mo
 
 
 def _run_to_the_end(t: Lowerer, function: m.Function, last: m.Return) -> ModelOperand:
-    """Inline a call of a function whose only `return` is its last statement, and return the value of the call."""
+    """Inline a call of a function that returns only at its end, and return the value of the call."""
     # The loops of a function with a result are serial, even if the call is at the top of the kernel.
     t.nesting += 1
     t.run(function.body[:-1])

@@ -99,7 +99,7 @@ def _structs(t: Lowerer, kind: m.StructType, name: str, indices: tuple[Value, ..
 
 
 def _spots(t: Lowerer, field: m.Field, indices: tuple[Value, ...]) -> ArrayElementSlot | TensorOperand:
-    """Return the place of an element of an array; for an array of vectors, a tensor of the places of its entries."""
+    """Return the place of an array element, or, if it is a vector, a tensor of the places of its entries."""
     if not field.element:
         return ArrayElementSlot(field.name, indices)
     width = field.element[-1]
@@ -229,7 +229,7 @@ def write(t: Lowerer, place: PlaceOperand, operand: ModelOperand) -> None:
 
 
 def _write_chosen(t: Lowerer, place: SelectedSlot, value: Value) -> None:
-    """Emit a write to the entry that an index selects. An index out of range writes nothing."""
+    """Emit a write to the entry that an index selects; an index out of range writes nothing."""
     b, array = t.builder, _whole_array(place)
     if array is not None:
         inside = _inside(t, place)
@@ -256,7 +256,7 @@ def _whole_array(place: SelectedSlot) -> LocalArraySlot | None:
 
 
 def _read_cell(t: Lowerer, first: LocalArraySlot, place: SelectedSlot) -> Value:
-    """Emit a read of a local array at an index, or at 0 if the index is out of range. Return the value."""
+    """Emit a read of a local array at an index, or at 0 if the index is out of range, and return the value."""
     b = t.builder
     index = b.op("select", _inside(t, place), place.index, b.const(0, place.index.type))
     return b.get_element(first.var, index, first.dtype)

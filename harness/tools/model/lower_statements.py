@@ -241,7 +241,7 @@ def _parallel(t: Lowerer, s: m.For) -> None:
 
 
 def _named(s: m.For, indices: Sequence[Value]) -> dict[str, ModelOperand]:
-    """Return the operands of a loop's index names; one name for several axes gets the vector of all indices."""
+    """Return the operand of each index name of a loop; a sole name for several axes gets the index vector."""
     if isinstance(s.domain, m.Grouped) or len(s.indices) < len(indices):
         return {s.indices[0]: TensorOperand((len(indices),), tuple(indices))}
     return dict(zip(s.indices, indices, strict=True))

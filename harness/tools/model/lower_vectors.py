@@ -125,7 +125,7 @@ def _norm(t: Lowerer, a: TensorOperand, eps: ModelOperand = 0) -> ModelOperand:
 
 
 def _root(t: Lowerer, square: ModelOperand) -> Value:
-    """Return √square; the value and its derivative are 0 where `square` is 0."""
+    """Return √square; where `square` is 0, the result and its derivative are 0."""
     b, dtype = t.builder, t.type_of(square)
     x = t.value(square, dtype if dtype.is_real else t.program.default_fp)
     # The root is computed behind a branch because its derivative at 0 is infinite.

@@ -257,7 +257,7 @@ class Lowerer:
         return EXPRESSIONS[type(node)](self, node)
 
     def run(self, body: m.StmtBlock) -> None:
-        """Emit the statements of a block up to the first `break`, `continue` or `return`."""
+        """Emit the statements of a block in order, up to the first `break`, `continue` or `return`."""
         for stmt in body:
             STATEMENTS[type(stmt)](self, stmt)
             if isinstance(stmt, (m.Break, m.Continue, m.Return)):
@@ -282,7 +282,7 @@ def index_type(dtype: Scalar) -> Scalar:
 
 
 def common_type(a: Scalar, b: Scalar) -> Scalar:
-    """Return the type of an expression whose value is one of two operands of types a and b."""
+    """Return the type of an expression that results in one of two operands, of types a and b."""
     return u1 if a.is_bool and b.is_bool else promote(a, b)
 
 

@@ -33,7 +33,7 @@ def move_origins(program: m.Program, offsets: Mapping[str, Offset]) -> m.Program
 
 
 def _stated(offset: Offset) -> Offset:
-    """Return an offset as fields store it, which is () if all its numbers are zero."""
+    """Return an offset in the form in which fields store it: () if all its numbers are zero."""
     return offset if any(offset) else ()
 
 
@@ -48,7 +48,7 @@ def _changed(node: Any, by: Mapping[str, Offset]) -> Any:
 
 
 def _shifted(indices: tuple[m.Expr, ...], by: Offset) -> tuple[m.Expr, ...]:
-    """Return indices shifted by the given offset; a single index for several axes is shifted as a vector."""
+    """Return indices shifted by the given offset; a sole index for several axes is shifted as a vector."""
     if len(indices) == len(by):
         return tuple(_sum(index, m.Number(k)) for index, k in zip(indices, by))
     return (_sum(indices[0], m.Vector(tuple(map(m.Number, by)))),)
@@ -63,7 +63,7 @@ def _sum(index: m.Expr, by: m.Number | m.Vector) -> m.Expr:
 
 
 def _simple(node: m.Binary) -> m.Expr:
-    """Return e instead of (e ± a) ± b if the two numbers cancel each other, else the expression unchanged."""
+    """Return e in place of (e ± a) ± b if a and b cancel, and any other expression unchanged."""
     inner = node.left
     if not isinstance(inner, m.Binary) or inner.op not in ("+", "-"):
         return node
@@ -73,7 +73,7 @@ def _simple(node: m.Binary) -> m.Expr:
 
 
 def _added(node: m.Binary) -> tuple[int, ...]:
-    """Return the integers that an index expression `e + k` or `e - k` adds to e; () if they are not constant."""
+    """Return the integers that index expressions `e + k` or `e - k` add to e, or () if they are not constant."""
     items = node.right.items if isinstance(node.right, m.Vector) else (node.right,)
     if not all(isinstance(k, m.Number) and type(k.value) is int for k in items):
         return ()

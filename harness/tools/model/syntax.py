@@ -51,7 +51,7 @@ def enter(cls: type[T]) -> type[T]:
 
 @enter
 class Number(Expr):
-    """Represent a literal number, whose type depends on the other operand or on its use."""
+    """Represent a literal number, whose type follows from the other operand or from its use."""
 
     value: bool | int | float
 

@@ -85,7 +85,7 @@ def _own(base: m.Field, view: m.View) -> m.Field:
 
 
 def _cut(base: m.Field, pairs: tuple[tuple[str, m.Content], ...]) -> Any:
-    """Return (name, contents) pairs, in which the contents of the array `base` are split among its views."""
+    """Return (name, contents) pairs, with the contents of the array `base` divided among its views."""
     width = 1
     for extent in base.element:
         width *= extent

@@ -52,7 +52,7 @@ class Filled(Expr):
 
 @enter
 class Part(Expr):
-    """Represent `v[i]` or `m[i, j]`, and `x[i][k]` for an element of a field."""
+    """Represent an entry such as `v[i]`, `m[i, j]` or, for an element of a field, `x[i][k]`."""
 
     base: Expr
     indices: tuple[Expr, ...]

@@ -37,7 +37,7 @@ def _drop_store_before_loop() -> Plant:
 
 
 def _mark_nodes() -> Plant:
-    """Return a mutant of dead-code removal that, of equal stores of a real, keeps branches only around the last."""
+    """Return a mutant of dead-code removal: of several equal stores, only the last keeps its branches."""
     right = NeededMarker.spread
 
     def wrong(self: NeededMarker, live_values: Iterable[Value]) -> None:

@@ -102,7 +102,7 @@ def _constant_old_values() -> Iterator[None]:
 
 
 def _detached(block: Block, stmt: n.Atomic, first_id: int) -> tuple[int, Block]:
-    """Return the next value number, and an update whose old value other statements read without a derivative."""
+    """Return the next value number, and an update whose old value is read by others without a derivative."""
     head, *rest = block
     old = Value(first_id, stmt.result.type)
     copy = n.BitCast(stmt.result, old, loc=stmt.loc)

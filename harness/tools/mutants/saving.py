@@ -58,7 +58,7 @@ def _reread_conditions() -> Plant:
 
 
 def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
-    """Return a condition, recomputed from the present contents of the locals that its operands were read from."""
+    """Recompute a condition from the present contents of the locals that its operands were read from; return it."""
     test = r.structure.made.get(cond)
     if not isinstance(test, n.Op):
         return known
@@ -187,7 +187,7 @@ def _restored_never_reversed() -> Plant:
 
 
 def _is_own_array(reverser: TaskReverser, stmt: Stmt) -> bool:
-    """Return True if the statement declares a local array of the kernel itself, not one that reverse mode made."""
+    """Return True if a statement declares a local array of the kernel itself, not one that reverse mode added."""
     return isinstance(stmt, n.LocalArray) and not stmt.var.startswith(f"{reverser.prefix}.")
 
 

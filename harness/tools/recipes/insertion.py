@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 
 class NoPlace(Exception):
-    """Report that a source text contains no position at which the entry can be inserted."""
+    """Signal that a source text has no position at which the table entry can be inserted."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _is_update(function: ast.expr, table: str) -> bool:
 
 
 def _assigned(node: ast.stmt, table: str) -> str | None:
-    """Return the key of `table["key"] = ...`, or None for any other statement."""
+    """Return the key of an assignment `table["key"] = ...`, or None for any other statement."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         target = node.targets[0]
         if ast.unparse(target.value) == table and isinstance(target.slice, ast.Constant):

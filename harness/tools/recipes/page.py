@@ -70,7 +70,7 @@ def text() -> str:
 
 
 def _tables(kind: str) -> Iterator[str]:
-    """Yield Markdown tables of the compiler's tables: those that need an entry for a new `kind`, then optional ones."""
+    """Yield Markdown tables of the compiler's tables: those that must get an entry for a new `kind`, then others."""
     tables = of_kind(kind)
     yield from _rows("table", "a row says", "keys", (t for t in tables if not t.optional), _keys)
     yield f"A row may be missing in these; what holds then stands beside it. The {kind} is right without them.\n"
@@ -88,7 +88,7 @@ def _rows(first: str, second: str, third: str, tables: Iterable[Table[Any, Any]]
 
 
 def _keys(table: Table[Any, Any]) -> str:
-    """Return a note on the keys that a table covers, and on entries that it derives automatically."""
+    """Return a note for people on the keys of a table, and on the entries that it derives by itself."""
     follow = any(table.derived(key) for key in table.keys)
     return f"{coverage(table) or 'all'}{'; some rows follow by themselves' if follow else ''}"
 

@@ -108,7 +108,7 @@ def report(made: Plan, name: str) -> str:
 
 
 def _model(name: str, arity: int | None, like: str) -> OpInfo:
-    """Return the existing operation that serves as the model of a new operation."""
+    """Return the existing operation on which a new operation is modeled."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ScaffoldError(f"{name!r} is no name of an operation; cure: lower-case letters, digits and underscores")
     if name in OPS:
@@ -124,7 +124,7 @@ def _model(name: str, arity: int | None, like: str) -> OpInfo:
 
 
 def _reason(table: Table[Any, Any], model: OpInfo, name: str) -> str:
-    """Return the reason why a new operation needs no entry in a table, or an empty text if it needs one."""
+    """Return a text that says why a new operation needs no entry in a table, or "" if it needs one."""
     # A table of some operations alone takes them by what their names begin with.
     prefix = commonprefix(list(table.keys))
     if not name.startswith(prefix) or model.name not in table.keys:

@@ -95,7 +95,7 @@ def order(module: str) -> tuple[int, str]:
 
 
 def kind_of(table: Table[Any, Any]) -> str:
-    """Return "operation" or "statement" by the keys of a table, or an empty text if they are neither."""
+    """Return "operation" or "statement", which the keys of a table are, or "" if they are neither."""
     if table.keys and all(key in OPS for key in table.keys):
         return "operation"
     known = {*STATEMENTS, *STATEMENTS.values()}
@@ -103,12 +103,12 @@ def kind_of(table: Table[Any, Any]) -> str:
 
 
 def of_kind(kind: str) -> list[Table[Any, Any]]:
-    """Return the tables whose keys are operations or statement classes, as `kind` says."""
+    """Return the tables whose keys are of the given kind: operations, or statement classes."""
     return [table for table in load() if kind_of(table) == kind]
 
 
 def coverage(table: Table[Any, Any]) -> str:
-    """Return a note on which keys a partial table has, or an empty text if the table is complete."""
+    """Return a note on the keys that a partial table has, or "" if the table is complete."""
     every = list(OPS) if kind_of(table) == "operation" else list(STATEMENTS)
     keys = [getattr(key, "__name__", key) for key in table.keys]
     left_out = [key for key in every if key not in keys]

@@ -51,7 +51,7 @@ class LaunchChain:
     seeds: Arrays
 
     def of(self, *kernels: Kernel, **changed: Arrays) -> LaunchChain:
-        """Return a chain of other kernels, on the same arrays unless others are given."""
+        """Return a chain of other kernels, on this chain's arrays unless other arrays are given."""
         return replace(self, made=tuple(map(Lowerings, kernels)), **changed)  # type: ignore[arg-type]
 
     @property
@@ -73,7 +73,7 @@ class LaunchChain:
         return tuple(found)
 
     def refusal(self) -> Exception | None:
-        """Return the error that refuses a gradient of these launches, or None if they can be differentiated."""
+        """Return the error by which a gradient of these launches is refused, or None if it exists."""
         for made, after in zip(self.made, self.states[1:]):
             refused = made.refusal or marking_refusal(made.lean, ReferenceBackend(fuel=FUEL), [after], self.scalars)
             if refused is not None:

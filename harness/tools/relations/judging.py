@@ -27,14 +27,14 @@ _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "di
 
 @dataclass(frozen=True)
 class RelationQuestion:
-    """Represent the check of one relation on one executor in one direction, before its verdict is known."""
+    """Represent the check of one relation on one executor in one direction, before it is decided."""
 
     direction: str
     relation: str
     executor: str
 
     def answer(self, verdict: Verdict, reason: str = "") -> JudgedComparison:
-        """Return the answer to this question: a comparison with the given verdict."""
+        """Return the result of the check: a comparison with the given verdict."""
         return JudgedComparison(self.direction, self.relation, self.executor, verdict, reason)
 
     def compare(
@@ -80,7 +80,7 @@ class RelationQuestion:
 
 
 def equal_with_nan(a: np.ndarray, b: np.ndarray, bits: bool) -> bool:
-    """Return True if two arrays are equal up to UNITS ulps, or bit by bit if `bits`; all NaNs count as equal.
+    """Return True if two arrays are equal within UNITS ulps, or, if `bits`, bit by bit; NaNs count as equal.
 
     Args:
         a: An array.

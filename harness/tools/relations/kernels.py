@@ -45,7 +45,7 @@ class BlockCopier:
 
 
 def _redefined(block: Block, known: dict[Value, Value]) -> Block:
-    """Return the block with each value that it defines replaced according to the mapping `known`."""
+    """Return the block with each value that it defines replaced by the value that `known` assigns to it."""
 
     def change(stmt: Stmt) -> Stmt:
         stmt = map_blocks(stmt, lambda inner: _redefined(inner, known))

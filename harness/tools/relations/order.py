@@ -47,7 +47,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
 
 def sees_order(kernel: Kernel) -> bool:
-    """Return True if a result can depend on the order of iterations, through the old value of an atomic."""
+    """Return True if some result may depend on the order of iterations, through the old value of an atomic."""
     used = used_values(walk_kernel(kernel))
     atomics = (s for task in kernel.tasks if task.is_parallel for s in walk(task.body) if isinstance(s, n.Atomic))
     return any(s.result in used or s.op in ("exchange", "cas") for s in atomics)

@@ -97,7 +97,7 @@ def widen_integers(kernel: Kernel) -> Kernel | None:
 
 
 def _tells(stmt: Stmt) -> bool:
-    """Return True if the result of a statement depends on the number of bits of its integers."""
+    """Return True if a statement's result depends on how many bits its integers have."""
     if isinstance(stmt, n.Op):
         return stmt.op in _OF_BITS
     if isinstance(stmt, n.Cast):
@@ -139,7 +139,7 @@ def _statement(stmt: Stmt) -> Stmt:
 
 
 def fits(chain: LaunchChain) -> bool:
-    """Return True if every integer that the kernel of a chain, widened to i64, computes would fit i32."""
+    """Return True if every integer that a chain of kernels, widened to i64, computes would also fit into i32."""
     kernel, least, most = chain.made[0].plain.kernel, -(2**31), 2**31 - 1
     made = trace_values(kernel, boxes(kernel, chain.initial, chain.scalars, DRAWS))
     memory = chain.of(made.kernel, initial={**chain.initial, **made.arrays}).states[-1]

@@ -29,7 +29,7 @@ ENDS = (None, None, None, OVERFLOW, EMPTY)
 
 
 class _DrawnStack:
-    """Represent an adstack of a kernel being drawn, with its current depth and its largest depth in the worst lane.
+    """Represent an adstack of a kernel being drawn, with its current and its largest depth in any lane.
 
     `depth` is the current depth and `peak` the largest depth so far, both in the worst lane.
     """
@@ -103,7 +103,7 @@ class _Generator:
         self.show(self.b.top(stack.name, stack.dtype))
 
     def segments(self, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit one or two random segments: groups of statements that push and pop the same number of values.
+        """Emit one or two random groups of statements that push and pop the same number of values.
 
         Args:
             stacks: Adstacks that the segments may use.
@@ -117,7 +117,7 @@ class _Generator:
             self.draw.choice(kinds)(self.draw.choice(stacks), stacks, depth - 1)
 
     def pair(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit a push and the matching pop, perhaps with other segments between them."""
+        """Emit a push and the matching pop, perhaps with other balanced groups of statements between them."""
         self.push(stack)
         stack.grow(1)
         if depth > 0 and self.budget > 0:
@@ -166,7 +166,7 @@ class _Generator:
         self.b.if_(condition, then)
 
     def repeat(self, stack: _DrawnStack, stacks: list[_DrawnStack], depth: int) -> None:
-        """Emit a loop with segments in its body, so that each trip leaves the adstacks unchanged."""
+        """Emit a loop of balanced groups of statements, so that each trip leaves the adstacks unchanged."""
         end, _ = self.trips()
         self._loop(self.b.const(0, i32), end, lambda: self.segments(stacks, depth))
 

@@ -62,7 +62,7 @@ def _nest(draw: Chooser, update: Stmt, index: str) -> Stmt:
 
 
 def _chain(draw: Chooser, update: Stmt, index: str) -> Stmt:
-    """Return a long `elif` chain with the update in an early branch, in the last branch, and in `else`."""
+    """Return a long `elif` chain that has the update in an early branch, in its last branch and in `else`."""
     links, between = draw.choice(LINKS), draw.integer(0, 3)
     orelse: tuple[Stmt, ...] = (update,)
     for link in reversed(range(links)):

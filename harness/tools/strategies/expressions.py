@@ -35,7 +35,7 @@ class Expressions(GeneratorState):
         return self.draw.choice(self.productions())(depth - 1)
 
     def productions(self) -> list[Callable[[int], Typed]]:
-        """Return the methods that draw real expressions with operands, as opposed to names and literals."""
+        """Return the methods that draw real expressions with operands, not just names and literals."""
         return [
             self._sum,
             self._function,
@@ -264,7 +264,7 @@ class Expressions(GeneratorState):
         return m.Binary(op, a, b), IntInterval(dtype, 0, most)
 
     def _of_real(self, depth: int) -> Integer:
-        """Return a real converted to an integer in 0 .. 2."""
+        """Return an integer in 0 .. 2 that is converted from a random real expression."""
         a, _ = self.bounded(self.real(depth))
         scaled = mul(Number(2.5), call("abs", a))
         kind = self.draw.choice(("int", "type", "floor", "wide"))
@@ -336,7 +336,7 @@ class Expressions(GeneratorState):
         return Number(self.draw.integer(0, extent - 1))
 
     def own(self, array: DrawnField) -> tuple[Expr, ...] | None:
-        """Return the indices of the element that only this iteration touches, or None if there is no such element."""
+        """Return the indices of the element that only this iteration touches, or None if it has no such element."""
         names = tuple(m.Name(name) for name in self.lane)
         if self.group and array.axes == ("lane", "column")[: len(names)] and self.draw.boolean():
             return (m.Name(self.group),)

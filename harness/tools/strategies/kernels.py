@@ -1,4 +1,4 @@
-"""Draw whole kernels: functions, tasks over lanes, serial code, reductions; then their fields and inputs."""
+"""Draw whole kernels: functions, tasks over lanes, serial code and reductions, with their fields and inputs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Kernels(Patterns):
     # -- kernel level ---------------------------------------------------------------------------------------
 
     def _section(self) -> list[Stmt]:
-        """Return random statements for one section of a kernel: a task with serial code around it."""
+        """Return random statements for one part of a kernel: a task with serial code around it."""
         self._open_serial()
         if self.draw.boolean(PATTERNS):
             return self.pattern()
@@ -146,7 +146,7 @@ class Kernels(Patterns):
         return body
 
     def _open_serial(self) -> None:
-        """Allow the serial code that follows to read inputs, and some outputs that no later task will write."""
+        """Let serial code read inputs, and some of the outputs that no later task will write."""
         for name in sorted(self.written - self.closed):
             if self.draw.boolean(0.4):
                 self.closed.add(name)
@@ -174,7 +174,7 @@ class Kernels(Patterns):
         return name, self.main, kind
 
     def _reduction_end(self, total: m.Name) -> list[Stmt]:
-        """Return a statement that writes a reduction's result to output `s`, or none, to leave it to later code."""
+        """Return a statement that writes a reduction's result to the output `s`, or none, which leaves it unused."""
         kind = self.draw.choice(("add", "store", "keep"))
         if "s" in self.closed or kind == "keep":
             return []
@@ -219,13 +219,13 @@ class Kernels(Patterns):
         return m.For(tuple(indices), domain, tuple(body))
 
     def _close(self, body: list[Stmt]) -> None:
-        """Record which output arrays `body` writes; forbid later writes of "e", which atomic min and max update."""
+        """Record the outputs that `body` writes; forbid later writes of "e", which atomic min and max update."""
         found = fields_used(tuple(body)) & {a.name for a in self.arrays.values() if a.output}
         self.written |= found
         self.closed |= found & {"e"}
 
     def _domain(self) -> tuple[m.Domain, dict[str, IntInterval]]:
-        """Return a random domain of a parallel loop over the lanes, and its indices with their intervals.
+        """Return a random domain of a parallel loop over the lanes, and its index names with their intervals.
 
         The domain is a field, a range up, down or by twos, or has columns as a second axis.
         """
@@ -290,7 +290,7 @@ class Kernels(Patterns):
         return m.Assign((total,), (m.Call(kind, (total, term)),))
 
     def _output(self) -> list[Stmt]:
-        """Return statements that write the last value of a recurrence to memory."""
+        """Return statements that write the last value of a recurrence to an output array."""
         last = m.Name(list(self.names.reals)[0] if self.draw.boolean(0.6) else list(self.names.reals)[-1])
         value = last if self.draw.boolean(0.6) else self.bounded((last, self.main))[0]
         if self.vectorial and self.draw.boolean(0.7):
@@ -393,7 +393,7 @@ class Kernels(Patterns):
 
 
 def _serialized(stmt: Stmt) -> Stmt:
-    """Return a loop of the kernel's top level marked as serial; return any other statement unchanged."""
+    """Return a top-level loop of the kernel marked as serial; any other statement is returned unchanged."""
     if isinstance(stmt, m.For) and not isinstance(stmt.domain, m.Unrolled):
         return m.For(stmt.indices, stmt.domain, stmt.body, serialize=True)
     return stmt

@@ -1,4 +1,4 @@
-"""Draw sections that use local arrays: ring buffers, histories, lookup tables, scratch space.
+"""Draw statements that use local arrays: ring buffers, histories, lookup tables, scratch space.
 
     v = x[i]; h = Vector.zero(f64, 6)
     for j in range(c[i]):
@@ -106,7 +106,7 @@ class LocalArrays(Loops):
     # -- loops ----------------------------------------------------------------------------------------------
 
     def _main_loop(self) -> Stmt:
-        """Return the main loop of a section on local arrays, in some cases inside of another loop."""
+        """Return the main loop of statements on local arrays, in some cases inside of another loop."""
         if self.draw.boolean(0.2):
             domain, indices = self._range()
             with self.block("serial", indices=indices):
@@ -115,7 +115,7 @@ class LocalArrays(Loops):
         return self._loop(self._domain_of_main, lambda: self._body(nested=False))
 
     def _as_while(self) -> list[Stmt]:
-        """Return the main loop of a section on local arrays as a `while` loop with a counter."""
+        """Return the main loop of statements on local arrays as a `while` loop with a counter."""
         counter, most = self.declare_int(IntInterval(i32, 0, 3), "n"), self.draw.integer(2, 3)
         self.fix(counter.name)
         test: Expr = m.Compare(("<",), (counter, Number(most)))
@@ -254,7 +254,7 @@ class LocalArrays(Loops):
     # -- statements -----------------------------------------------------------------------------------------
 
     def _statement(self) -> list[Stmt]:
-        """Return one random step of a section on local arrays."""
+        """Return one random statement, or a few, on local arrays."""
         whole, held = self._array(whole=True), self._array()
         if whole and (held is None or self.draw.boolean(0.4)):
             return self._of_integers(whole)
@@ -281,7 +281,7 @@ class LocalArrays(Loops):
         return self._uses(self._operand())
 
     def _uses(self, first: Expr) -> list[Stmt]:
-        """Return a random update of the section's result by the operand `first`, in some cases used twice."""
+        """Return a random update of the local with the result by the operand `first`, used once or twice."""
         v, kind = self.running, self.draw.choice(("product", "product", "two", "twice", "sum"))
         if kind == "sum":
             return [m.Augment(v, self.draw.choice("+-"), mul(Number(0.5), self._safe(first)))]
@@ -317,7 +317,7 @@ class LocalArrays(Loops):
         return [m.Assign((a, b), (b, a))]
 
     def _summed(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that sums array elements, as in a matrix product, and may store the sum to an element."""
+        """Return a loop that sums array elements, as a matrix product does, and may store the sum to an element."""
         total = self.declare_real(self.main)
         self.fix(total.name)
 
@@ -332,7 +332,7 @@ class LocalArrays(Loops):
         return [start, loop, *self._uses(self._safe(total))]
 
     def _moved_along(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that moves array elements up by one, and a store of the section's result to element 0."""
+        """Return a loop that moves array elements up by one, and a store of the present result to element 0."""
         name, last = self.fresh("j"), min(held.size - 1, INNER)
         index = m.Name(name)
         target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))
@@ -340,7 +340,7 @@ class LocalArrays(Loops):
         return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
 
     def _filled(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that stores bounded multiples of the section's present result to array elements."""
+        """Return a loop that stores bounded multiples of the present result to array elements."""
 
         def step() -> list[Stmt]:
             index = m.Name(self.names.indices[-1])
@@ -380,7 +380,7 @@ class LocalArrays(Loops):
         return add(m.Name(self.draw.choice(names)), Number(self.draw.integer(0, 2))) if names else Number(1)
 
     def _of_coefficients(self, held: ScopedArray) -> list[Stmt]:
-        """Return statements that set coefficients in a local array from a loop index, mostly plus their old values."""
+        """Return statements that set coefficients in a local array from a loop index, mostly added to old values."""
         number = mul(Number(self.draw.choice(LITERALS)), m.Cast(self._some_index(), self.main))
 
         def changed(index: Expr) -> Stmt:

@@ -140,7 +140,7 @@ def _operands(body: m.Stmt) -> list[m.Expr]:
 
 
 def _operand(draw: Chooser, dtype: Scalar, kind: str) -> Number:
-    """Return an operand that satisfies the requirement `kind` of an operation, see `OperationForm.right`."""
+    """Return an operand that meets the requirement `kind` of an operation (see `OperationForm.right`)."""
     if kind == "shift":
         return draw.integer(0, min(dtype.bits - 1, 70))
     if kind == "exponent":

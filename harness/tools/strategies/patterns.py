@@ -1,4 +1,4 @@
-"""Draw sections of kernels in which the order of memory accesses determines the gradient.
+"""Draw statements whose gradient depends on the order of memory accesses.
 
 Such sections overwrite elements after reading them, in later tasks or in serial loops; use the old values of atomics;
 multiply elements; use extremes again; or store to elements that no two iterations share, which only a launch can tell.
@@ -31,7 +31,7 @@ MOST = 3
 
 
 class Patterns(LocalArrays):
-    """Draw sections of kernels in which the order of memory accesses determines the gradient.
+    """Draw groups of statements whose gradient depends on the order of memory accesses.
 
     Attributes:
         written: Outputs that a task wrote.
@@ -46,7 +46,7 @@ class Patterns(LocalArrays):
         self.bodies: list[m.Function] = []
 
     def pattern(self) -> list[Stmt]:
-        """Return a random section whose gradient depends on the order of memory accesses, or no statement."""
+        """Return random statements whose gradient depends on the order of memory accesses, or none."""
         kinds: tuple[Callable[[], list[Stmt]], ...] = (
             self._overwritten,
             self._in_memory,
@@ -71,7 +71,7 @@ class Patterns(LocalArrays):
         return self.draw.choice(kinds)()
 
     def _open(self, name: str) -> DrawnField | None:
-        """Return an output array and mark it as written; None if it is empty or may not be written any more."""
+        """Return an output array and record that it is written, or None if it is empty or may not be written."""
         array = self.arrays[name]
         if name in self.closed or not all(map(self.extent, array.axes)):
             return None
@@ -96,7 +96,7 @@ class Patterns(LocalArrays):
         return m.For((name,), m.Range(None, Number(self.draw.integer(2, MOST))), tuple(made), serialize=True)
 
     def _leave(self, value: m.Expr) -> list[Stmt]:
-        """Return a statement that adds a value to output `s` or an element of `z`; none if neither may be written."""
+        """Return a statement that adds a value to `s` or to an element of `z`, or none if neither may be written."""
         array = self._open("s") or self._open("z")
         return [m.Augment(m.Element(array.name, self.place(array)), "+", value)] if array else []
 
@@ -115,7 +115,7 @@ class Patterns(LocalArrays):
         return made
 
     def _changed(self, element: m.Element) -> Stmt:
-        """Return a store of a new value, which may be computed from the old value."""
+        """Return a store of a new value to an element; the new value may depend on the old one."""
         value, _ = self.bounded(self.real(1))
         kind = self.draw.choice(("product", "store", "function"))
         if kind == "store":
@@ -156,7 +156,7 @@ class Patterns(LocalArrays):
         return [m.For((outer,), m.Range(None, Number(2)), (walk,), serialize=True) if twice else walk]
 
     def _anew(self, element: m.Element) -> Stmt:
-        """Return a store of a value that does not depend on the element."""
+        """Return a store to an element of a value that does not depend on the old one."""
         return m.Assign((element,), (self.bounded(self.real(1))[0],))
 
     def _many_shares(self) -> list[Stmt]:
@@ -252,7 +252,7 @@ class Patterns(LocalArrays):
         return self._stored_again(element) if self.draw.boolean() else self._read_between(element)
 
     def _challenge(self, element: m.Element, step: m.Expr) -> Stmt:
-        """Return an atomic min or max of an element with an input shifted by `step`."""
+        """Return an atomic min or max of an element with the input at an index shifted by `step`."""
         kind, sign = self.draw.choice((("max", "+"), ("min", "-")))
         value = m.Binary(sign, m.Element("x", self.place(self.arrays["x"])), step)
         return m.Evaluate(m.AtomicCall(kind, element, value))
@@ -306,7 +306,7 @@ class Patterns(LocalArrays):
         return made
 
     def _between_permuted(self, array: DrawnField, i: m.Name) -> list[Stmt]:
-        """Return a store to the element at an odd permuted position, computed from that at the even position before."""
+        """Return a store at an odd permuted position, of a value computed from the element at the even one before."""
         twice = mul(i, Number(2))
         source, target = (m.Element(array.name, (self._permutation_at(k),)) for k in (twice, add(twice, Number(1))))
         value = mul(call("sin", source), add(self.bounded(self.real(1))[0], Number(0.5)))
@@ -328,7 +328,7 @@ class Patterns(LocalArrays):
     # -- draws and conditions --------------------------------------------------------------------------------
 
     def _drawn(self) -> list[Stmt]:
-        """Return two parallel loops of which only the second draws random numbers."""
+        """Return two parallel loops, the second of which draws random numbers."""
 
         def noisy(i: m.Name) -> list[Stmt]:
             number = m.Random(None, self.draw.choice(("random", "randn")))
@@ -337,7 +337,7 @@ class Patterns(LocalArrays):
         return [self._lanes(lambda i: self._leave(self.bounded(self.real(1))[0])), self._lanes(noisy)]
 
     def _asking(self) -> list[Stmt]:
-        """Return a task with a `while` loop whose condition calls a function with an early return."""
+        """Return a task with a `while` loop whose condition calls a function that may return early."""
         name = self._early_function()
 
         def body(i: m.Name) -> list[Stmt]:

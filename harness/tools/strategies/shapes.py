@@ -25,7 +25,7 @@ def _bounds(s: m.Stmt) -> list[m.Expr]:
 
 
 def _siblings(f: ProgramFacts) -> bool:
-    """Return True if a block contains two serial loops side by side."""
+    """Return True if a block contains two serial loops one after the other."""
     blocks = [b for s, _ in f.placed for b in _blocks_of(s)] + [g.body for g in f.program.kernel.functions]
     return any(sum(isinstance(s, LOOPS) for s in block) > 1 for block in blocks)
 
@@ -307,7 +307,7 @@ def shapes(program: m.Program) -> frozenset[str]:
 
 
 def coverage(samples: Iterable[m.Program]) -> dict[str, float]:
-    """Return the share of programs that have each property."""
+    """Return, for each property, the share of the programs that have it."""
     found = [shapes(p) for p in samples]
     return {name: sum(name in s for s in found) / max(len(found), 1) for name in SHAPES}
 

@@ -43,7 +43,7 @@ SIGNATURES: tuple[OpSignature, ...] = tuple(_signatures())
 
 
 def make_case(signature: OpSignature, rows: Sequence[tuple[Number, ...]]) -> RawCase:
-    """Return a case with the kernel `out[i] = op(a0[i], a1[i], ...)` and its arrays.
+    """Return a case with the kernel `out[i] = op(a0[i], a1[i], ...)` and the contents of its arrays.
 
     Args:
         signature: Operation, operand types and result type.

@@ -124,7 +124,7 @@ class DrawnSignature:
 
 
 class GeneratorState:
-    """Hold what the generator of one program knows: settings, names in scope, and access to arrays.
+    """Hold the state of the generator of one program: settings, names in scope, and access to arrays.
 
     Most programs are small: mistakes of a compiler show in a few statements, and many small programs reach more
     combinations of statements in the same time than few large ones. A generator may override rich_share,
@@ -219,7 +219,7 @@ class GeneratorState:
         return [name for name in names if name not in self.names.fixed]
 
     def extent(self, axis: str) -> int:
-        """Return the extent of an axis of this kind, such as 'lane' or 'table'."""
+        """Return the extent of an axis, given its kind, such as 'lane' or 'table'."""
         return {"lane": self.n, "table": self.table, "column": COLUMNS}[axis]
 
     def reachable(self, array: DrawnField) -> bool:
@@ -262,7 +262,7 @@ class GeneratorState:
 
 
 def _pool(draw: Chooser, main: Scalar, wild: bool, table: int) -> list[DrawnField]:
-    """Return the scalar fields that a program may use; unused ones are dropped when the program is finished."""
+    """Return the scalar fields that a program may use; those it does not use are removed at the end."""
     other = f32 if main == f64 else f64
     second = draw.choice((main, main, main, main, main, other))
     third = draw.choice((main, main, f16)) if wild else main

@@ -189,7 +189,7 @@ class Statements(Vectors):
         return [m.Assign(targets, (m.Invoke(function.name, args),))]
 
     def check(self) -> list[Stmt]:
-        """Return an assertion that holds or, in programs of the wild profile, at times one that may fail."""
+        """Return an assertion that holds; in programs of the profile `wild`, sometimes one that may fail."""
         if self.wild and self.draw.boolean(0.15):
             return [m.Assert(self.condition(), "a condition that may fail")]
         e, w = self.integer(1)
@@ -260,7 +260,7 @@ class Statements(Vectors):
         return [m.Augment(element, self.draw.choice(("+", "+", "-")), value)]
 
     def _contender(self) -> m.Expr:
-        """Return a random operand for an atomic min or max, in most cases one that is exact in floating point.
+        """Return a random operand of an atomic min or max, mostly one that is exact in floating point.
 
         The winner is known by comparison with the extreme itself, which is always within the error bound of a rounded
         value.

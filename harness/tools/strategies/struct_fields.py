@@ -47,7 +47,7 @@ def _chosen(draw: Chooser, program: m.Program) -> list[m.Field]:
 
 
 def _joined(program: m.Program, members: list[m.Field], kind: m.StructType) -> m.Program:
-    """Return the program with the chosen fields declared as members; expressions that use them are unchanged."""
+    """Return the program with the chosen fields declared as members of one; expressions stay the same."""
     names = {f.name: f"{OWNER}.{f.name}" for f in members}
     others = tuple(f for f in program.fields if f.name not in names)
     inputs = program.inputs

@@ -40,7 +40,7 @@ def with_struct_locals(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Pro
 
 
 def _local(body: m.StmtBlock, task: m.For, kinds: Kinds) -> list[str]:
-    """Return the names of a task's locals that are used in no other task and can become struct members."""
+    """Return the names of a task's locals that no other task uses and that can become struct members."""
     outside = {n.name for s in body if s is not task for n in walk(s) if isinstance(n, m.Name)}
     made = {n.name for n in walk(task) if isinstance(n, m.Walrus)}
     return [n for n in assigned_names(task.body) if n in kinds and n not in outside | made]
@@ -80,7 +80,7 @@ def _as_member(node: Any, path: Members) -> Any:
 
 
 def _assigned_whole(draw: Chooser, body: m.StmtBlock, struct: m.Name, kind: m.StructType) -> m.StmtBlock:
-    """Return a block with some member assignments `s.a = e` replaced by `s = S(a=e, b=s.b)`."""
+    """Return a block with some assignments `s.a = e` replaced by ones of the whole struct, `s = S(a=e, b=s.b)`."""
 
     def whole(node: Any) -> Any:
         if isinstance(node, m.Assign) and len(node.targets) == len(node.values) == 1:

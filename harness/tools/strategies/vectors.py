@@ -29,7 +29,7 @@ class Vectors(Atomics):
     """Draw random expressions of vectors and matrices, and scalar expressions and conditions made of them."""
 
     def some_shape(self) -> EntryShape:
-        """Return one of the vector and matrix shapes that the drawn program uses, chosen at random."""
+        """Return one of the shapes of vectors and matrices that the drawn program uses, chosen at random."""
         return self.draw.choice(self.shapes)
 
     def vectors_of(self, shape: EntryShape, assignable: bool = False) -> list[str]:
@@ -200,7 +200,7 @@ class Vectors(Atomics):
     # -- reals of vectors -----------------------------------------------------------------------------------
 
     def leaf(self) -> Typed:
-        """Return a random real expression without operands, at times an entry of a local vector."""
+        """Return a random real operand, such as a local or, at times, an entry of a local vector."""
         if self.names.vectors and self.draw.boolean(0.3):
             name = self.draw.choice(list(self.names.vectors))
             shape, dtype = self.names.vectors[name]

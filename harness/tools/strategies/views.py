@@ -53,7 +53,7 @@ def _joined(draw: Chooser, program: m.Program, chosen: list[m.Field]) -> m.Progr
 def _content(
     base: m.Field, names: list[str], gaps: list[int], pairs: tuple[tuple[str, m.Content], ...]
 ) -> tuple[tuple[str, m.Content], ...]:
-    """Return (name, contents) pairs, with the contents of the arrays `names` joined to those of the array `base`.
+    """Return (name, contents) pairs, in which the contents of the arrays `names` are appended to those of `base`.
 
     Gaps between the views hold fillers.
 

@@ -151,7 +151,7 @@ def loss_and_gradient(program: TapeProgram) -> tuple[float, np.ndarray]:
 
 
 def _written(step: TapeStep, before: Dual, was_used: bool) -> Dual:
-    """Return a field's dual numbers after a host write; the written numbers are constants if `was_used`.
+    """Return a field's dual numbers after a host write; if `was_used`, the written numbers are constants.
 
     Args:
         step: The step that writes.

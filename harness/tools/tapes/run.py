@@ -32,7 +32,7 @@ class TapeBench:
         self._generation = -1
 
     def check(self, number: int, arch: str) -> str:
-        """Return a message on the first wrong gradient of the two programs drawn from a seed, or an empty text.
+        """Return a message on the first wrong gradient of the two programs drawn from a seed, or "" if none is.
 
         The first program runs alone and in forward mode, and both programs run in threads.
 
@@ -75,7 +75,7 @@ class RunningProgram:
             field.from_numpy(np.array(content, np.float64))
 
     def parts(self, rounds: int = 1) -> Iterator[Part]:
-        """Yield functions that, called in order, run the program under a tape, again for each of the rounds."""
+        """Yield functions that, called in order, run the program under a tape once in each round."""
         for _ in range(rounds):
             tape = Tape(self.loss)
             yield self.begin
@@ -110,7 +110,7 @@ class RunningProgram:
         self.found.append((self.loss[None], np.array([field.grad.to_numpy() for field in self.fields])))
 
     def wrong(self) -> str:
-        """Return a message on the first difference of the results from dual numbers, or an empty text."""
+        """Return a message on the first result that differs from dual numbers, or "" if none does."""
         loss, exact = loss_and_gradient(self.program)
         for value, gradient in self.found:
             if value != loss:
@@ -120,7 +120,7 @@ class RunningProgram:
         return "" if self.found else "nothing was found"
 
     def wrong_tangent(self, source: random.Random) -> str:
-        """Return a message on where a random forward-mode derivative differs from dual numbers, or an empty text."""
+        """Return a message on where a random forward-mode derivative differs from dual numbers, or ""."""
         seeds = [np.array([float(source.randint(-2, 2)) for _ in range(ELEMENTS)]) for _ in self.fields]
         with FwdMode(self.loss, self.fields, seeds):
             for part in self.block():

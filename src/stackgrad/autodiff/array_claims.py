@@ -36,11 +36,11 @@ class ArrayClaim:
         self.arrays: dict[Array, None] = {}
 
     def end(self) -> None:
-        """Let other threads take derivatives of these arrays again."""
+        """Release the reserved arrays, so that other threads may differentiate them again."""
         self.threads.end(self.own)
 
     def renewed(self) -> ArrayClaim:
-        """Return a new reservation of the same arrays, for a later backward pass. Raise TapeError as `take` does."""
+        """Reserve the same arrays again, for a later backward pass; return the reservation or raise TapeError."""
         made = ArrayClaim(self.what, False)
         made.clears = self.clears
         try:

@@ -34,7 +34,7 @@ class BackwardPass:
         )
 
     def instead(self, binding: Binding, scalars: Scalars) -> None:
-        """Return None: the requested launch is made, not another one in its place."""
+        """Return None, which means that the requested launch is made and not replaced by another one."""
 
     def before_launch(self, binding: Binding, scalars: Scalars) -> None:
         """Save the primals that a launch is about to overwrite."""
@@ -52,11 +52,11 @@ class BackwardPass:
         self._log.disturb(array)
 
     def before_host_read(self, array: Array, place: Any) -> bool:
-        """Return True: gradient functions may read any contents without a warning."""
+        """Return True, so that no warning is issued: gradient functions may read any contents."""
         return True
 
     def before_result(self, binding: Binding, scalars: Scalars) -> bool:
-        """Return True: gradient functions may read any result without a warning."""
+        """Return True, so that no warning is issued: gradient functions may read the result of any launch."""
         return True
 
     def before_custom(self) -> None:

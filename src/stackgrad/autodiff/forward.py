@@ -252,7 +252,7 @@ class FwdMode:
         return found
 
     def _carries(self, array: Array) -> bool:
-        """Return True if an array gets tangents: a real one with a gradient or tangent, or a loss or parameter."""
+        """Return True if an array gets tangents: a loss, a parameter, or a real array with a gradient or tangent."""
         return array.dtype.is_real and (array.needs_grad or array.needs_dual or array in self._roots)
 
     def tangents(self, array: Array) -> list[np.ndarray]:
@@ -268,7 +268,7 @@ class FwdMode:
         return self._memory(array)
 
     def _constants(self, binding: Binding, names: Iterable[str]) -> frozenset[str]:
-        """Return the arrays that a launch reads as constants: all under `no_grad`, else those with needs_grad=False."""
+        """Return the arrays that a launch reads as constants: all under `no_grad`, else those without needs_grad."""
         declared = set(binding.program.gradients)
         arrays = {name: binding.arrays[name] for name in names}
         own = {name for name, array in arrays.items() if isinstance(array, Array) and array.needs_grad}

@@ -242,7 +242,7 @@ def _terms(outputs: list[Any], cotangents: tuple[np.ndarray, ...]) -> list[Seede
 
 
 def _from_one_state(batches: Iterator[list[np.ndarray]]) -> Iterator[list[np.ndarray]]:
-    """Yield the given batches of directions; before each but the first, restore the contents of all fields."""
+    """Yield the given batches of directions, and restore the contents of all fields before each but the first."""
     before = FieldsSnapshot()
     for k, basis in enumerate(batches):
         if k:
@@ -269,7 +269,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _like(given: Any, found: list[T]) -> T | list[T]:
-    """Return the list of results if the user passed a list, else its only item."""
+    """Return the list of results if the user passed a list, and its only item if not."""
     return found if _is_list(given) else found[0]
 
 

@@ -130,7 +130,7 @@ class HostReads:
         self._done = len(self.log.events)
 
     def _writer(self, array: Array, box: Box) -> LaunchRecord | None:
-        """Return the last launch that wrote something with a derivative to a box, or None if there is none."""
+        """Return the last launch that wrote to a box something with a derivative, or None if there is none."""
         for number, record, boxes in reversed(self._written.get(array, ())):
             if not _meet(boxes, box):
                 continue
@@ -266,7 +266,7 @@ def _names(record: LaunchRecord, array: Array) -> list[str]:
 
 
 def _meet(boxes: Iterable[Box], box: Box) -> bool:
-    """Return True if any of the boxes shares an element with `box`."""
+    """Return True if one of the boxes shares an element with `box`."""
     return any(intersect_boxes(one, box) is not None for one in boxes)
 
 

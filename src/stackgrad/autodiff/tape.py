@@ -191,7 +191,7 @@ class Tape(TapeReplay):
         self._end_unseen(dict.fromkeys(self._log.shared))
 
     def _matters(self, array: Array) -> bool:
-        """Return True if derivatives depend on the contents of an array, or on which launch wrote it."""
+        """Return True if a derivative depends on the contents of an array, or on which launch wrote it."""
         return array.needs_grad or self._log.is_read(array)
 
     def _run_backward(self) -> None:
@@ -235,7 +235,7 @@ class Tape(TapeReplay):
         self._had_inner = True
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """Return the binding to launch in place of this one, to record the order of atomics; None to keep this one."""
+        """Return a binding that records the order of atomics, to be launched in place of this one, or None."""
         if not self._counts:
             return None
         self._log.keep_own(binding)
@@ -279,7 +279,7 @@ class Tape(TapeReplay):
 
     @property
     def _records(self) -> bool:
-        """Return True if this tape records gradients of launches now, so not while an inner tape runs backward."""
+        """Return True if this tape records gradients of launches now; it does not while an inner tape runs backward."""
         return self.recording and isinstance(RUNTIME.tapes[-1], Tape)
 
     @property
@@ -388,7 +388,7 @@ class Tape(TapeReplay):
 
 
 def _is_recorded(binding: Binding) -> bool:
-    """Return True if the gradient of a launch does something, or what it returns may have a derivative.
+    """Return True if the gradient of a launch changes something, or if the kernel's result may have a derivative.
 
     Raise the error of the gradient if it is refused.
     """

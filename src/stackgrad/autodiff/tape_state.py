@@ -203,7 +203,7 @@ class StateLog:
                 self.guard.seal(record)
 
     def is_read(self, array: Array) -> bool:
-        """Return True if the gradient of a recorded launch reads the contents of the array."""
+        """Return True if the gradient of some recorded launch reads the contents of the array."""
         return array in self._watched
 
     def custom_use(self, arrays: Iterable[Array]) -> None:
@@ -296,7 +296,7 @@ class StateLog:
         return self._mode.tangents(array) if self._mode is not None else []
 
     def reserve(self, size: int, array: str, why: str, cure: str = "") -> None:
-        """Add `size` bytes to the memory that the tape uses. Raise TapeError if the tape's budget is exceeded."""
+        """Count `size` bytes as memory that the tape uses; raise TapeError if this exceeds the tape's budget."""
         if self.used + size > self.budget:
             raise TapeError(
                 f"the tape is over its budget: {why}; saving {array} takes {size} bytes, "

@@ -43,7 +43,7 @@ CURE = (
 
 
 class ValidationError(TapeError):
-    """Signal that memory that a gradient depends on was written, and that the tape was not notified of the write.
+    """Signal that memory on which a gradient depends was written without a notification of the tape.
 
     Attributes:
         array: The name of the array.
@@ -59,7 +59,7 @@ class ValidationError(TapeError):
 
 
 class ValidationWarning(UserWarning):
-    """Warn that the tape was not notified of a write to memory, although gradients are right nevertheless.
+    """Warn that memory was written without a notification of the tape, although gradients are still right.
 
     Gradients read a copy that the tape took before; the adjoints of the overwritten elements, if any, become zero.
     """

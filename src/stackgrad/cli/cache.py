@@ -36,7 +36,7 @@ def _cleared(cache: DiskCache) -> int:
 
 
 def _cure(cache: DiskCache) -> str:
-    """Return advice to append to a message if the cache folder is a symbolic link, else an empty text."""
+    """Return a text to append to a message if the cache folder is a symbolic link, or "" if it is not."""
     return "; remove the link, or name the folder itself in STACKGRAD_CACHE_DIR" if cache.folder.is_symlink() else ""
 
 

@@ -99,7 +99,7 @@ def describe(subject: ExplainedKernel, lowering: str = "lean") -> Iterator[str]:
 
 
 def _lowered(subject: ExplainedKernel, lowering: str) -> tuple[Lowering, bool]:
-    """Return the lowering of the gradient by hand, or else that for tapes; also True if the result is for tapes."""
+    """Return the lowering of the gradient by hand, or of that for tapes, and True if it is the one for tapes."""
     taken = subject.launch is not None and any(name.endswith(".before") for name in subject.launch.before)
     if not taken:
         try:
@@ -149,7 +149,7 @@ def _stack(entry: History, use: StackUse | None) -> Iterator[str]:
 
 
 def _depth(found: DepthEstimate | None) -> str:
-    """Return a text with the size expression of an adstack, or with the statement that its depth is counted."""
+    """Return a text with the size expression of an adstack's depth, or one that says that the depth is counted."""
     if found is not None and found.exact and found.depth is not None:
         return f"as deep as {print_size(found.depth)}"
     bound = "" if found is None or found.depth is None else f", at most {print_size(found.depth)}"

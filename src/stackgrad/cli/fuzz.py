@@ -198,7 +198,7 @@ def command_errors(what: str) -> Iterator[None]:
 
 
 def keep(root: Path, finding: Finding) -> Path:
-    """Write a finding into a corpus, and return its folder. Raise CommandError if the folder cannot be written."""
+    """Write a finding into a corpus and return its folder; raise CommandError if this is impossible."""
     try:
         return corpus.write(root, finding)
     except OSError as error:

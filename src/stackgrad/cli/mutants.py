@@ -54,7 +54,7 @@ def hunt(
 
 
 def _where(backend: str) -> tuple[str, ...]:
-    """Return the name of the executor that runs the backend of a mutant, as a tuple; () if it cannot run here."""
+    """Return, as a tuple, the name of the executor that runs a mutant's backend, or () if it cannot run here."""
     found, _ = present_backends([JUDGED if backend == "vulkan" else backend])
     return tuple(e.name for e in found)
 

@@ -1,4 +1,4 @@
-"""Define the questions of `types` of the peers about element types."""
+"""Define the functions of the peers' `types` that test a dtype, such as `is_real`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ..data.dtypes import scalar_type
 
 
 def is_real(dtype: Any) -> bool:
-    """Return True for a real scalar type."""
+    """Return True if a dtype is a real scalar type."""
     return _scalar(dtype) is not None and bool(_scalar(dtype).is_real)
 
 
 def is_integral(dtype: Any) -> bool:
-    """Return True for a type of integers or booleans."""
+    """Return True if a dtype is a type of integers or booleans."""
     return _scalar(dtype) is not None and not _scalar(dtype).is_real
 
 
 def is_signed(dtype: Any) -> bool:
-    """Return True for a real type or a type of integers with a sign."""
+    """Return True if a dtype is a real type or a type of signed integers."""
     found = _scalar(dtype)
     return found is not None and bool(found.is_real or found.is_signed)
 
 
 def is_tensor(dtype: Any) -> bool:
-    """Return True for a type of vectors or matrices."""
+    """Return True if a type is a type of vectors or matrices."""
     return getattr(getattr(dtype, "stackgrad_type", None), "shape", ()) != ()
 
 

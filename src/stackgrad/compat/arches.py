@@ -1,4 +1,4 @@
-"""Name the architectures of the peers, and choose the one of stackgrad that stands for each."""
+"""Define the architectures that the peers name, and choose a backend of stackgrad for each."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def can_run(arch: object) -> bool:
 
 
 def known(arch: object) -> str:
-    """Return the name that stackgrad has for an architecture, or its own name if there is none."""
+    """Return stackgrad's name for an architecture of the peers, or the architecture's own name if there is none."""
     name = str(getattr(arch, "name", arch))
     return {"x64": "cpu", "x86_64": "cpu", "arm64": "cpu", "python": "reference", **ALIASES}.get(name, name)
 
 
 def choose(given: Any) -> str | None:
-    """Return the first architecture of a list that can run here, or the last one that was asked for if none can.
+    """Return the first architecture of a list that can run here, or, if none can, the last one of the list.
 
     Args:
         given: What `init` was given as `arch`: a name, a list of names, or None.

@@ -1,4 +1,4 @@
-"""Define functions of bits that kernels of Quadrants call."""
+"""Define functions on the bits of integers that kernels of Quadrants call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_BIT = 0xFFFFFFFF
 
 @func
 def fns(mask: Any, base: Any, offset: Any) -> Any:
-    """Return the position of a set bit of 32 bits, as u32, or 0xFFFFFFFF if there is none.
+    """Return the position, as u32, of the n-th set bit from a base position on, or 0xFFFFFFFF if there is none.
 
     Args:
         mask: The bits.

@@ -12,7 +12,7 @@ def hex_to_rgb(color: int) -> tuple[float, float, float]:
 
 
 def rgb_to_hex(color: Any) -> Any:
-    """Return the number of a color: 0xFF8000 of (1.0, 0.5, 0.0).
+    """Return the number of a color given as a triple: 0xFF8000 for (1.0, 0.5, 0.0).
 
     Args:
         color: Red, green and blue from 0 to 1; numbers, or arrays of NumPy for many colors at once.
@@ -22,7 +22,7 @@ def rgb_to_hex(color: Any) -> Any:
 
 
 def _byte(part: Any) -> Any:
-    """Return a part of a color as an integer from 0 to 255."""
+    """Return a component of a color, from 0 to 1, as an integer from 0 to 255."""
     if hasattr(part, "astype"):
         return (part * 255).clip(0, 255).astype(int)
     return int(min(max(part * 255, 0), 255))

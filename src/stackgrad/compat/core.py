@@ -1,4 +1,4 @@
-"""Define the names of the native module of the peers, `_lib.core`, that programs ask for."""
+"""Define those names of the peers' native module `_lib.core` that programs use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arch_name(arch: arches.Arch) -> str:
 
 
 def arch_from_name(name: str) -> arches.Arch:
-    """Return the architecture of a name of the peers."""
+    """Return the architecture that has this name in the peers."""
     return arches.Arch(arches.known(name))
 
 
@@ -32,17 +32,17 @@ def host_arch() -> arches.Arch:
 
 
 def with_cuda() -> bool:
-    """Return True if kernels can run on a GPU of NVIDIA here."""
+    """Return True if kernels can run on an NVIDIA GPU on this machine."""
     return arches.can_run("cuda")
 
 
 def with_vulkan() -> bool:
-    """Return True if kernels can run by Vulkan here."""
+    """Return True if kernels can run by Vulkan on this machine."""
     return arches.can_run("vulkan")
 
 
 def with_metal() -> bool:
-    """Return False: kernels do not run on Metal."""
+    """Return False, because kernels do not run on Metal."""
     return False
 
 
@@ -50,17 +50,17 @@ with_amdgpu = with_opengl = with_dx11 = with_dx12 = with_metal
 
 
 def get_version_major() -> int:
-    """Return the first number of the version of Quadrants whose names are listed."""
+    """Return the major version number of the Quadrants release whose names this package provides."""
     return PEERS["quadrants"][0]
 
 
 def get_version_minor() -> int:
-    """Return the second number of this version."""
+    """Return the minor version number of the Quadrants release whose names this package provides."""
     return PEERS["quadrants"][1]
 
 
 def get_version_patch() -> int:
-    """Return the third number of this version."""
+    """Return the patch number of the Quadrants release whose names this package provides."""
     return PEERS["quadrants"][2]
 
 

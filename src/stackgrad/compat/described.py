@@ -1,4 +1,4 @@
-"""Say in a few words what a name of a peer is here, for docs/migrating.md."""
+"""Describe in a few words what stackgrad provides under each name of a peer, for docs/migrating.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PUBLIC = {".math": "sg.math", ".ad": "sg.ad", ".linalg": "sg.linalg", ".types":
 
 
 def text_of(peer: str, path: str, name: str) -> str:
-    """Return what a name is here: a name of stackgrad, a sentence, or what to write instead.
+    """Return the text of docs/migrating.md on a name of a peer: its name in stackgrad, or a sentence.
 
     Args:
         peer: The peer.
@@ -45,7 +45,7 @@ def text_of(peer: str, path: str, name: str) -> str:
 
 
 def _text_of_value(module: str, attribute: str, value: Any, name: str) -> str:
-    """Return the text for a name that has a value."""
+    """Return the text on a name of a peer for which stackgrad has a value."""
     if not module:
         return SAME
     if module in _PUBLIC and attribute == name:
@@ -65,13 +65,13 @@ def _text_of_value(module: str, attribute: str, value: Any, name: str) -> str:
 
 
 def _first_sentence(value: Any) -> str:
-    """Return the first sentence of a docstring, without its end."""
+    """Return the first sentence of an object's docstring, without the full stop."""
     text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
     return text.split(". ")[0].rstrip(".")
 
 
 def _text_of_constant(value: Any) -> str:
-    """Return the text for a value that has no docstring of its own."""
+    """Return the text on a name whose value has no docstring of its own."""
     if isinstance(value, Arch):
         return f"`sg.{value}`" if value in ARCHES else "becomes the CPU, with a warning"
     if isinstance(value, list | tuple) and not isinstance(value, ModuleType):

@@ -1,4 +1,4 @@
-"""Install the modules of a peer: a finder in front of `sys.meta_path` that makes them when they are imported."""
+"""Make imports of a peer give stackgrad, by a finder in front of `sys.meta_path` that creates the peer's modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .peers import PEERS, paths_of
 
 
 class PeerFinder(MetaPathFinder, Loader):
-    """A finder and loader of the modules of one peer.
+    """Find and load the modules of one peer, for Python's import system.
 
     Attributes:
         peer: Name of the peer, which is the name of its outermost module.
@@ -39,11 +39,11 @@ class PeerFinder(MetaPathFinder, Loader):
         return PeerModule(self.peer, below)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: names are looked up when they are asked for."""
+        """Do nothing when a module is executed, because each name is looked up at its first use."""
 
 
 def install(peer: str) -> ModuleType:
-    """Make every import of a peer, in this process, give stackgrad under the names of the peer.
+    """Make every import of a peer in this process give stackgrad under the peer's names.
 
     Args:
         peer: "quadrants" or "taichi".

@@ -1,4 +1,4 @@
-"""Define the names of `quadrants.lang.graph`, which group launches; here they change no meaning."""
+"""Define the names of `quadrants.lang.graph`, which group launches; here they do not change what is executed."""
 
 from __future__ import annotations
 

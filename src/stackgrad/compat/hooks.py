@@ -1,4 +1,4 @@
-"""Keep functions that programs ask to be called when the runtime is started or reset."""
+"""Store functions that a program wants to be called whenever the runtime is started or reset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _RESET: list[Callable[[], None]] = []
 
 
 def on_reset(hook: Callable[[], None]) -> None:
-    """Call a function at each `init` and `reset` from now on.
+    """Register a function to be called at each `init` and `reset` from now on.
 
     Args:
         hook: A function without arguments.
@@ -17,6 +17,6 @@ def on_reset(hook: Callable[[], None]) -> None:
 
 
 def after_reset() -> None:
-    """Call what was registered by `on_reset`."""
+    """Call all functions that `on_reset` has registered."""
     for hook in tuple(_RESET):
         hook()

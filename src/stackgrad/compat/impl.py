@@ -1,4 +1,4 @@
-"""Define the state of the runtime as `lang.impl` of the peers shows it: `get_runtime()`, `current_cfg()` and more."""
+"""Provide the state of the runtime in the form of the peers' `lang.impl`: `get_runtime()`, `current_cfg()` and more."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .hooks import after_reset, on_reset
 
 
 class Program:
-    """Represent what the peers call a program: the part of the runtime that a program waits for."""
+    """Represent what the peers call a program: an object by which a user waits for launches and reads options."""
 
     def synchronize(self) -> None:
         """Wait for all launches."""
         sync()
 
     def finalize(self) -> None:
-        """Wait for all launches; memory is freed when nothing refers to it."""
+        """Wait for all launches; memory is freed later, when no object refers to it."""
         sync()
 
     def config(self) -> SimpleNamespace:
@@ -34,22 +34,22 @@ class Program:
 
 
 class Patchable(type):
-    """A metaclass whose class can be told by a program to do something before fields are used for the first time."""
+    """Let a program replace `materialize` of a class, which is then called before fields are first used."""
 
     def __setattr__(cls, name: str, value: object) -> None:
-        """Set an attribute; a `materialize` of the program is called from now on."""
+        """Set an attribute of the class; a new `materialize` is called before fields are first used."""
         super().__setattr__(name, value)
         if name == "materialize":
             RUNTIME.before_use = _materialize
 
 
 def _materialize() -> None:
-    """Call what the program has put in place of `materialize`."""
+    """Call the function by which the program has replaced `materialize`."""
     get_runtime().materialize()
 
 
 class PyQuadrants(metaclass=Patchable):
-    """Represent the runtime. A program may replace `materialize` and `clear` on this class; both are called.
+    """Represent the runtime as the peers do; a program may replace its `materialize` and `clear`, which are called.
 
     Attributes:
         prog: The program.
@@ -78,7 +78,7 @@ class PyQuadrants(metaclass=Patchable):
 
     @property
     def default_up(self) -> Scalar:
-        """Return the unsigned type of the width of `default_ip`."""
+        """Return the unsigned integer type with as many bits as `default_ip`."""
         return u32 if self.default_ip == i32 else u64
 
     @property
@@ -86,17 +86,17 @@ class PyQuadrants(metaclass=Patchable):
         return current_cfg().arch  # type: ignore[no-any-return]
 
     def materialize(self) -> None:
-        """Do nothing: fields have memory as soon as they are placed."""
+        """Do nothing, because fields have memory as soon as they are placed."""
 
     def clear(self) -> None:
-        """Do nothing: `init` and `reset` drop what belongs to the runtime before."""
+        """Do nothing, because `init` and `reset` already drop the fields and kernels of the old runtime."""
 
     def sync(self) -> None:
         """Wait for all launches."""
         sync()
 
     def get_num_compiled_functions(self) -> int:
-        """Return the number of programs that were compiled for launches and still live."""
+        """Return the number of compiled programs that still exist."""
         return len(list(RUNTIME.launchers))
 
 
@@ -105,7 +105,7 @@ _RUNTIME = PyQuadrants()
 
 
 def _clear() -> None:
-    """Call what the program has put in place of `clear`."""
+    """Call the function by which the program has replaced `clear`."""
     _RUNTIME.clear()
 
 
@@ -113,12 +113,12 @@ on_reset(_clear)
 
 
 def get_runtime() -> PyQuadrants:
-    """Return the runtime."""
+    """Return the object that represents the runtime as the peers do."""
     return _RUNTIME
 
 
 def current_cfg() -> SimpleNamespace:
-    """Return the options of the runtime as attributes; those that have no effect are as they were given."""
+    """Return the options of the runtime as attributes; an option without effect has the value that was given."""
     settings = RUNTIME.settings
     return SimpleNamespace(
         **{
@@ -143,12 +143,12 @@ def configuration_or_none() -> SimpleNamespace | None:
 
 
 def is_python_backend() -> bool:
-    """Return True if the interpreter runs kernels."""
+    """Return True if the reference interpreter runs the kernels."""
     return RUNTIME.settings.arch == "reference"
 
 
 def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool = True) -> int:
-    """Return 0: kernels do not address memory that the threads of a GPU block share.
+    """Return 0, because kernels cannot use the memory that the threads of a GPU block share.
 
     Args:
         is_lowerbound_ok: Ignored.
@@ -157,7 +157,7 @@ def get_max_shared_memory_bytes(*, is_lowerbound_ok: bool = True) -> int:
 
 
 def get_cuda_compute_capability() -> int:
-    """Return 0, the answer of the peers where no kernel asks for instructions of one kind of GPU."""
+    """Return 0, which means in the peers that no kernel uses instructions of one GPU architecture only."""
     return 0
 
 
@@ -167,7 +167,7 @@ def inside_kernel() -> bool:
 
 
 def reset() -> None:
-    """Forget fields and kernels, as `sg.reset()`, and call what was registered by `on_reset`."""
+    """Drop all fields and kernels, as `sg.reset()` does, and call the functions that `on_reset` registered."""
     session.reset()
     after_reset()
 

@@ -1,4 +1,4 @@
-"""Define the log of the peers by Python's `logging`: messages go to the logger of stackgrad."""
+"""Implement the log functions of the peers by Python's `logging`; messages go to the logger of stackgrad."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUPPORTED_LOG_LEVELS = list(_LEVELS)
 
 
 def set_logging_level(level: str) -> None:
-    """Drop messages below a level.
+    """Set the level below which messages are dropped.
 
     Args:
         level: "trace", "debug", "info", "warn", "error" or "critical".
@@ -36,7 +36,7 @@ def is_logging_effective(level: str) -> bool:
 
 
 def _get_logging(name: str) -> Callable[..., None]:
-    """Return the function that logs at a level; the message is formatted by `str.format`, as in the peers."""
+    """Return a function that logs at a level and formats messages by `str.format`, as the peers do."""
 
     def log(message: str, *args: Any, **keywords: Any) -> None:
         if is_logging_effective(name):

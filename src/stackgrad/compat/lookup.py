@@ -1,4 +1,4 @@
-"""Find the value of a name of a peer: in the modules of this package, in stackgrad, or among what is refused.
+"""Find the value of a peer's name: in the modules of this package, in stackgrad, or among the refused names.
 
 Invariant: what is refused is a value too, so that `from quadrants import NAME` works in a program that never uses the
 name; each use of it raises an error with a cure.
@@ -21,11 +21,11 @@ _NOTHING = object()
 
 
 class MissingName(AttributeError):
-    """A module of a peer has no such name here; the message says what to write instead, where that is known."""
+    """Signal that a module of a peer has no such name here; the message says what to write instead, if known."""
 
 
 def value_of(peer: str, path: str, name: str) -> tuple[Any, bool]:
-    """Return the value of a name, and True if a later look-up would give the same.
+    """Return the value of a peer's name, and True if the value may be cached.
 
     Args:
         peer: The peer.
@@ -49,7 +49,7 @@ def value_of(peer: str, path: str, name: str) -> tuple[Any, bool]:
 
 
 def source_of(peer: str, path: str, name: str) -> tuple[str, str] | None:
-    """Return where the value of a name comes from, or None if there is none.
+    """Return the kind and the place of the value of a peer's name, or None if stackgrad has no such value.
 
     Returns:
         A kind and a place: ("value", "MODULE:NAME") with a module relative to stackgrad, ("module", PATH) for a
@@ -68,7 +68,7 @@ def source_of(peer: str, path: str, name: str) -> tuple[str, str] | None:
 
 
 def _value(path: str, name: str, only_tables: bool = False) -> str | None:
-    """Return the place of a value that stackgrad has for a name, or None."""
+    """Return the place "MODULE:NAME" of the value that stackgrad has for a peer's name, or None if it has none."""
     renamed = RENAMED.get(f"{path}.{name}".lstrip(".")) or (RENAMED.get(name) if _is_general(path) else None)
     if renamed is not None or only_tables:
         return renamed
@@ -79,7 +79,7 @@ def _value(path: str, name: str, only_tables: bool = False) -> str | None:
 
 
 def homes_of(path: str) -> tuple[str, ...]:
-    """Return the modules, relative to stackgrad, that are searched for the names of a module of a peer."""
+    """Return the modules of stackgrad, by relative name, that are searched for the names of a peer's module."""
     parts = path.split(".")
     for length in range(len(parts), -1, -1):
         found = HOMES.get(".".join(parts[:length]))
@@ -89,24 +89,24 @@ def homes_of(path: str) -> tuple[str, ...]:
 
 
 def _is_general(path: str) -> bool:
-    """Return True if names of a module of a peer are renamed wherever they stand."""
+    """Return True if renamings that hold for all modules also apply to names of this module of a peer."""
     return "" in homes_of(path) or path.partition(".")[0] == "types"
 
 
 @cache
 def _names(home: str) -> frozenset[str]:
-    """Return the public names of a module of stackgrad, refused ones left out."""
+    """Return the public names of a module of stackgrad, without refused ones."""
     module = _home(home)
     listed = dir(module) if not home else getattr(module, "__all__", dir(module))
     return frozenset(name for name in listed if home or name not in NAMES)
 
 
 def _cure(name: str) -> str:
-    """Return the end of a message that says what to write instead of a name, or the empty string."""
+    """Return the end of an error message that says what to write instead of a name, or "" if nothing is known."""
     known = CURES.get(name)
     return f"; cure: {known}" if known else ""
 
 
 def _home(name: str) -> Any:
-    """Return a module of stackgrad by its name relative to the package; the package itself for the empty name."""
+    """Return a module of stackgrad by its name relative to the package, or the package itself for ""."""
     return import_module(name, _PACKAGE) if name else import_module(_PACKAGE)

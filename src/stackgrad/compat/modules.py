@@ -1,4 +1,4 @@
-"""Define the modules of a peer: objects that look a name up when it is first asked for."""
+"""Define objects that act as modules of a peer and look up each name when a program first uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start the runtime as the peers do: their architectures, their environment variables, and the CPU where another fails.
+"""Start the runtime with the options of the peers: architectures, environment variables, fallback to the CPU.
 
 The variables are those of the peers, `QD_ARCH`, `QD_DEBUG`, `TI_DEFAULT_FP` and so on: `QD_` or `TI_` and the name of
 an option. An argument of `init` counts more than a variable.
@@ -28,7 +28,7 @@ CURRENT: dict[str, Any] = {}
 
 
 def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> None:
-    """Start the runtime, as `sg.init`, with the options of the peers.
+    """Start the runtime as `sg.init` does, with the options that the peers accept.
 
     Args:
         arch: An architecture of a peer or of stackgrad, or a list of them, of which the first that can run is taken.
@@ -54,7 +54,7 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
 
 
 def _replaced(arch: str | None, is_fallback: bool) -> str | None:
-    """Return an arch of stackgrad; for one that only peers have, the CPU with a warning, or raise DeviceError."""
+    """Return the backend for an architecture; if stackgrad lacks it, return the CPU or raise DeviceError."""
     if arch is None or arch in session.ARCHES or not hasattr(arches, arch):
         return arch
     if not is_fallback:
@@ -64,7 +64,7 @@ def _replaced(arch: str | None, is_fallback: bool) -> str | None:
 
 
 def from_environment() -> dict[str, Any]:
-    """Return the options that environment variables of the peers give.
+    """Return the options of `init` that the peers' environment variables set.
 
     Raises:
         UsageError: A variable has a value that its option does not take.
@@ -80,7 +80,7 @@ def from_environment() -> dict[str, Any]:
 
 
 def _parsed(variable: str, name: str, text: str) -> Any:
-    """Return the value of an option from the text of a variable. Raise UsageError if it does not fit."""
+    """Return an option's value, parsed from an environment variable's text; raise UsageError if it is invalid."""
     if name in _TEXTS:
         return text
     if name in _WIDTHS:
@@ -96,7 +96,7 @@ def _parsed(variable: str, name: str, text: str) -> Any:
 
 
 class extension:  # noqa: N801 - the name of the peers
-    """Name what the peers ask `is_extension_supported` about."""
+    """List the extensions that programs pass to `is_extension_supported` of the peers."""
 
     sparse, quant, mesh = "sparse", "quant", "mesh"
     data64, adstack, bls, assertion, extfunc, quant_basic = (
@@ -110,7 +110,7 @@ class extension:  # noqa: N801 - the name of the peers
 
 
 def is_extension_enabled(name: object) -> bool:
-    """Return True if kernels can use what an extension of the peers stands for."""
+    """Return True if kernels of stackgrad have the feature that an extension of the peers stands for."""
     return name in (extension.data64, extension.adstack, extension.assertion)
 
 

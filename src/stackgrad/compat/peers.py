@@ -28,7 +28,7 @@ def modules_of(peer: str) -> dict[str, tuple[str, ...]]:
 
 @cache
 def paths_of(peer: str) -> frozenset[str]:
-    """Return the paths of all modules of a peer, those of packages included that have no names of their own."""
+    """Return the paths of all modules of a peer, including packages that have no names of their own."""
     found = {"_lib.core", *modules_of(peer)}
     for path in tuple(found):
         parts = path.split(".")

@@ -1,4 +1,4 @@
-"""Define the profiler of the peers by `sg.profile()`: it counts from `init(kernel_profiler=True)` on."""
+"""Implement the profiler of the peers by `sg.profile()`, which measures after `init(kernel_profiler=True)`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROFILE = Profile()
 
 
 def set_kernel_profiler_mode(is_on: bool) -> None:
-    """Begin or end to measure launches, and forget what was measured."""
+    """Switch the measurement of launches on or off, and discard all earlier measurements."""
     if _PROFILE in RUNTIME.profiles:
         _PROFILE.stop()
     _PROFILE.clear()
@@ -24,7 +24,7 @@ def set_kernel_profiler_mode(is_on: bool) -> None:
 
 @dataclass(frozen=True)
 class KernelProfilerQueryResult:
-    """The measurements of one kernel, all of its specializations together.
+    """Represent the measurements of one kernel, summed over all of its specializations.
 
     Attributes:
         counter: Number of launches.
@@ -64,30 +64,30 @@ def print_kernel_profiler_info(mode: str = "count") -> None:
 
 
 def clear_kernel_profiler_info() -> None:
-    """Forget all measurements."""
+    """Discard all measurements of kernels."""
     _PROFILE.clear()
 
 
 def get_kernel_profiler_total_time() -> float:
-    """Return the seconds of all launches."""
+    """Return the total seconds of all measured launches."""
     return _PROFILE.seconds
 
 
 def set_kernel_profiler_toolkit(toolkit_name: str = "default") -> bool:
-    """Return True for the toolkit "default", the only one."""
+    """Return True if the toolkit is "default", which is the only one that exists here."""
     return toolkit_name == "default"
 
 
 def print_scoped_profiler_info() -> None:
-    """Print the measurements of all kernels; parts of the compiler are not measured."""
+    """Print the measurements of all kernels; unlike in the peers, phases of the compiler are not measured."""
     print(_PROFILE)
 
 
 def clear_scoped_profiler_info() -> None:
-    """Forget all measurements."""
+    """Discard all measurements, as `clear_kernel_profiler_info` does."""
     _PROFILE.clear()
 
 
 def print_memory_profiler_info() -> None:
-    """Print the memory of the adstacks."""
+    """Print the report on the memory of the adstacks."""
     print(adstack_report())

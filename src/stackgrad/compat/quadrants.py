@@ -1,4 +1,4 @@
-"""Make `import quadrants as qd` give stackgrad in this process: `import stackgrad.compat.quadrants`."""
+"""Make `import quadrants as qd` give stackgrad in this process, as soon as this module is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List the names of the peers that raise an error when they are used, each with what to write instead."""
+"""List the peers' names that raise an error when a program uses them, each with what to write instead."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ REFUSED: dict[str, Refusal] = {
 
 
 def refusal_at(path: str) -> Refusal | None:
-    """Return the refusal of a path below a peer, or of the longest path around it that has one, or None."""
+    """Return the refusal of a dotted name of a peer, or of its longest refused prefix; None if there is none."""
     parts = path.split(".")
     for length in range(len(parts), 0, -1):
         found = REFUSED.get(".".join(parts[:length]))
@@ -104,7 +104,7 @@ def refusal_at(path: str) -> Refusal | None:
 
 
 class RefusedPeerName(RefusedName):
-    """This class stands for a name of a peer that stackgrad refuses; its attributes are refused names too."""
+    """Represent a name of a peer that stackgrad refuses; its attributes are refused names, too."""
 
     def __init__(self, name: str, row: Refusal | None) -> None:
         assert row is not None, name
@@ -114,7 +114,7 @@ class RefusedPeerName(RefusedName):
 
     @property
     def reason(self) -> str:
-        """Return the cause of the refusal, under the name that the program uses."""
+        """Return the cause of the refusal, with the name that the program uses."""
         return self._found.message(self._name)
 
     @property

@@ -1,4 +1,4 @@
-"""Say where the names of the peers come from, where that is not stackgrad's own name.
+"""This module lists the places of those names of the peers that have another name in stackgrad.
 
 Each place is written "MODULE:NAME" with a module relative to `stackgrad`.
 """

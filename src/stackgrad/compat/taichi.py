@@ -1,4 +1,4 @@
-"""Make `import taichi as ti` give stackgrad in this process: `import stackgrad.compat.taichi`."""
+"""Make `import taichi as ti` give stackgrad in this process, as soon as this module is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the tools of the peers that need no screen: images to and from files, by Pillow."""
+"""Implement the image tools of the peers that need no screen: reading, writing and resizing by Pillow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..runtime.usage_errors import FieldError, MissingPackage
 
 
 def _pillow() -> Any:
-    """Return the module of images of Pillow. Raise MissingPackage if it is not installed."""
+    """Return Pillow's module `Image`; raise MissingPackage if Pillow is not installed."""
     try:
         return import_module("PIL.Image")
     except ImportError as missing:
@@ -19,7 +19,7 @@ def _pillow() -> Any:
 
 
 def cook_image_to_bytes(img: Any) -> np.ndarray:
-    """Return an image as an array of u8.
+    """Return an image as an array of numbers from 0 to 255 (u8).
 
     Args:
         img: A field or array of the shape (width, height) or (width, height, channels), or a field of vectors.
@@ -39,7 +39,7 @@ def cook_image_to_bytes(img: Any) -> np.ndarray:
 
 
 def imwrite(img: Any, filename: str) -> None:
-    """Write an image to a file, whose ending names the format.
+    """Write an image to a file; the ending of the file's name selects the format.
 
     Args:
         img: See `cook_image_to_bytes`. The first axis goes to the right, and the second one up.
@@ -66,7 +66,7 @@ def imread(filename: str, channels: int = 0) -> np.ndarray:
 
 
 def imresize(img: Any, w: int, h: int | None = None) -> np.ndarray:
-    """Return an image in another size; each pixel is that of the nearest place.
+    """Return an image resized to another size, with the color of the nearest pixel for each new pixel.
 
     Args:
         img: A field or array whose first axes are width and height.

@@ -1,4 +1,4 @@
-"""Define the names at the top of the peers that stackgrad does not have, or that mean something else there."""
+"""Define the top-level names of the peers that stackgrad lacks or that have another meaning in the peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def pure(function: F) -> F:
-    """Return a kernel as it is: what a kernel reads of Python is always recorded and compared."""
+    """Return a kernel unchanged: stackgrad always notices changes of Python objects that kernels read."""
     return function
 
 

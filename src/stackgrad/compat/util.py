@@ -1,4 +1,4 @@
-"""Define the names of `lang.util` of the peers that programs use: packages that are there, and types of elements."""
+"""Define those names of the peers' `lang.util` that programs use, such as tests for installed packages."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def has_pytorch() -> bool:
 
 
 def has_paddle() -> bool:
-    """Return False: arrays of Paddle are not taken."""
+    """Return False, because kernels do not accept arrays of Paddle."""
     return False
 
 
 def to_numpy_type(dtype: Any) -> Any:
-    """Return the type of NumPy of a scalar type."""
+    """Return the NumPy dtype that stores values of a scalar type."""
     return scalar_type(dtype).dtype.type
 
 
 def to_pytorch_type(dtype: Any) -> Any:
-    """Return the type of torch of a scalar type."""
+    """Return the torch dtype that stores values of a scalar type."""
     torch = import_optional("torch", "torch", "torch")
     return getattr(torch, scalar_type(dtype).dtype.name)
 
 
 def cook_dtype(dtype: Any) -> Any:
-    """Return a dtype as a scalar type; Python's float and int are the default types of `init`."""
+    """Return the scalar type for a dtype; Python's float and int mean the default types of `init`."""
     return scalar_type(dtype)
 
 
@@ -41,17 +41,17 @@ to_quadrants_type = to_taichi_type = cook_dtype
 
 
 def is_matrix_class(value: Any) -> bool:
-    """Return True for the class of vectors and matrices."""
+    """Return True if an object is the class of vectors or matrices."""
     return value is Matrix
 
 
 def in_python_scope() -> bool:
-    """Return True unless a kernel is traced."""
+    """Return True if no kernel is being traced in this thread, so that plain Python runs."""
     return not RUNTIME.tracing
 
 
 def in_quadrants_scope() -> bool:
-    """Return True while a kernel is traced."""
+    """Return True if a kernel is being traced in this thread."""
     return RUNTIME.tracing
 
 
@@ -59,7 +59,7 @@ in_taichi_scope = in_quadrants_scope
 
 
 def python_scope(function: Any) -> Any:
-    """Return a function as it is."""
+    """Return a function unchanged, because this decorator of the peers has no effect here."""
     return function
 
 

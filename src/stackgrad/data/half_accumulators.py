@@ -69,7 +69,7 @@ class Accumulator(np.ndarray):
 
 
 def accumulator_of(narrow: np.ndarray, owner: Any = None, on_device: bool = False) -> np.ndarray:
-    """Return the array to which kernels add a gradient: the gradient itself, or for f16 an accumulator in f32.
+    """Return the array to which kernels add a gradient: the gradient, or an f32 accumulator if it is f16.
 
     Args:
         narrow: The gradient, of any real dtype.
@@ -101,7 +101,7 @@ def accumulators_of(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
 
 
 def rounding_launch(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:
-    """Return a context manager that copies accumulators from their gradients before a launch, and back after it.
+    """Return a context manager for a launch, which fills accumulators before it and rounds them into gradients after.
 
     It refreshes the accumulators before the launch, and rounds them into the gradients after the launch.
     """

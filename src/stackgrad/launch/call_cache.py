@@ -195,7 +195,7 @@ class CallCache:
         return found
 
     def _holding(self, key: tuple[Any, ...]) -> Entry | None:
-        """Return the cache entry of a key, or None if a Python object that its trace read has changed."""
+        """Return the cache entry for a key, or None if a Python object that its kernel read has changed since."""
         found = self.entries.get(key)
         if found is not None and not hold(found.special.guards):
             self.drop(found)
@@ -205,7 +205,7 @@ class CallCache:
     def _made(
         self, key: tuple[Any, ...], args: tuple[Any, ...], call: Call, fixed: frozenset[int] = frozenset()
     ) -> Entry:
-        """Return an entry that was traced for equal arguments, or else a new one; see `_trace`."""
+        """Return the entry of an earlier call with equal arguments, or trace the kernel and return a new entry."""
         content = content_of(call.owners) if call.owners else None
         if content is None:
             return self._trace(key, args, call, fixed)
@@ -272,7 +272,7 @@ class CallCache:
             return made
 
     def _warn_of_many(self) -> None:
-        """Warn once if the kernel has so many entries that the program may mean something else."""
+        """Warn once if a kernel has so many entries that its program probably does not do what the author intended."""
         if len(self.entries) == _MANY:
             warn(
                 f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change "
@@ -281,7 +281,7 @@ class CallCache:
             )
 
     def _share(self, entry: Entry, equal: EqualCalls) -> None:
-        """Let an entry serve calls with equal arguments. Of too many such entries the oldest stops doing so."""
+        """Register an entry for calls with equal arguments; if too many are registered, unregister the oldest."""
         if len(self._equal) >= _KEPT:
             oldest = self._equal.pop(next(iter(self._equal)))
             oldest.equal = None
@@ -320,7 +320,7 @@ class CallCache:
         self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
-        """End what an entry has for the very objects of its trace, and their launches."""
+        """Remove from the cache what belongs to the argument objects of one entry, and retire its ready launches."""
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
         self._known = {ids: known for ids, known in self._known.copy().items() if known.entry is not entry}
@@ -336,7 +336,7 @@ class CallCache:
 
     @property
     def all(self) -> tuple[Entry, ...]:
-        """Return all entries, also those whose objects have died, and that serve equal ones."""
+        """Return all entries, including those that only serve equal arguments because their own objects have died."""
         return tuple(dict.fromkeys([*self.entries.values(), *self._equal.values()]))
 
     def _depend(self, entry: Entry, owner: Any) -> None:
@@ -360,7 +360,7 @@ class CallCache:
         known[1].add(entry)
 
     def _owner_died(self, number: int) -> None:
-        """Drop all entries that depend on the object that had this identity, and that serve no equal ones."""
+        """Drop the entries of an argument object that has died, except entries that serve equal objects."""
         _, entries = self._owners.pop(number, (None, set()))
         for entry in list(entries):
             if entry.equal is not None and number not in entry.equal.lasting:

@@ -66,25 +66,25 @@ class CallSite:
         self.begin()
 
     def begin(self) -> None:
-        """Begin to count calls anew: after PATIENT of them, a launch is prepared for the trampoline."""
+        """Count calls from 0 again; after PATIENT calls, a launch is prepared for the trampoline."""
         self._waited, self._wait = 0, PATIENT
 
     # -- a call ---------------------------------------------------------------------------------------------
 
     def first(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call by the trampoline if its function exists by now, else through Python."""
+        """Launch a call by the trampoline's function if it exists already, and through Python if not."""
         function = self.free.function
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that no handle without guards fits: by one whose guards hold, or else through Python."""
+        """Launch a call that fits no ready launch without guards: by one with guards that hold, or through Python."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
     def unfit(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that no handle matches, by going through Python."""
+        """Launch through Python a call for which the trampoline has no ready launch."""
         return self._call(args, keywords)
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
@@ -181,7 +181,7 @@ class CallSite:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
     def _chain(self, situation: NativeCall) -> NativeLaunches:
-        """Return the chain of handles for a new ready launch: that of launches with guards, or of those without."""
+        """Return the set of ready launches to which a new one belongs: those with guards, or those without."""
         if not situation.guards:
             return self.free
         if self.guarded is None:
@@ -191,7 +191,7 @@ class CallSite:
         return self.guarded
 
     def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, NativeCall] | None:
-        """Return the cache entry and a description of a call for the trampoline; None if it cannot be repeated."""
+        """Return the cache entry and a trampoline's description of a call, or None if it cannot be repeated."""
         from .native_calls import situation_of
 
         cache = self._kernel.cache()

@@ -110,7 +110,7 @@ class BoundGradient:
 
     @property
     def has_effect(self) -> bool:
-        """Return False if a launch changes nothing and checks nothing, because no derivative flows in the kernel."""
+        """Return False if launching the gradient changes nothing and checks nothing, as no derivative flows."""
         lowered = self.launcher.lowered
         return bool(self._writes) or lowered.marking is not None or lowered.claims is not None
 

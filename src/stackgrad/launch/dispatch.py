@@ -33,7 +33,7 @@ class _Candidate:
 
 @dataclass
 class _TimingTrial:
-    """Collect run times of all implementations, for arguments to which the user's hash function gives one value.
+    """Collect the run times of all implementations for arguments with one value of the user's hash function.
 
     Attributes:
         started: Time in seconds (`time.monotonic`) at which the trial began or was decided.

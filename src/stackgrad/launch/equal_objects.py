@@ -35,7 +35,7 @@ _USES = 16
 
 
 class _Same:
-    """A key that is equal for the same object alone."""
+    """Represent a key that equals another key only if both hold the very same object."""
 
     __slots__ = ("thing",)
 
@@ -50,11 +50,11 @@ class _Same:
 
 
 class _NotComparable(Exception):
-    """An object is compared by identity, or is too large to be compared."""
+    """Signal that an object is compared by identity, or has too many parts to be compared."""
 
 
 class _Place:
-    """The place of a part in an argument.
+    """Represent the position of an object inside an argument, by the steps that lead to it.
 
     Attributes:
         thing: The part.
@@ -69,7 +69,7 @@ class _Place:
 
 
 class Content:
-    """The content of the arguments of a call that are recognized by identity.
+    """Represent the contents of the arguments that a call cache usually recognizes by identity, as a key.
 
     Attributes:
         key: A key that is equal for equal arguments.
@@ -91,7 +91,7 @@ class Content:
         return self._compared > 0
 
     def _key(self, value: Any, step: Callable[[Any], Any] | None, around: Any) -> Hashable:
-        """Return the key of a part, and note where it is. An object that cannot be compared is its own key."""
+        """Return the key of a part of an argument, and record its position; incomparable parts are their own key."""
         plain = _plain_key(value)
         if plain is not None:
             if isinstance(value, (set, frozenset)):
@@ -152,7 +152,7 @@ def _plain_key(value: Any) -> Hashable | None:
 
 
 def _apart(value: Any) -> tuple[type, Take, Hashable]:
-    """Return the class of an object, the function that takes it apart, and what beside its parts tells it apart."""
+    """Return an object's class, the function that lists its parts, and other data that distinguish it."""
     kind = type(value)
     if isinstance(value, (list, tuple, dict)):
         if getattr(value, "__dict__", None):
@@ -167,19 +167,19 @@ def _apart(value: Any) -> tuple[type, Take, Hashable]:
 
 
 def _is_memory(value: Any) -> bool:
-    """Return True if a value is a field or a large array; what contains it is compared by identity too."""
+    """Return True if a value is a field or a large array; an object that holds it is compared by identity."""
     # An entry keeps the fields alive that its kernel uses. So it must end with an object that has fields of its own.
     return is_any_field(value) or is_host_view(value) or isinstance(value, np.ndarray)
 
 
 def content_of(owners: Sequence[Any]) -> Content | None:
-    """Return the content of arguments, or None if all of them are recognized by identity alone."""
+    """Return the `Content` of the arguments, or None if all of them are recognized by identity alone."""
     content = Content(owners)
     return content if content.is_compared else None
 
 
 class EqualCalls:
-    """The calls that an entry of the call cache serves because their arguments are equal to those of its trace.
+    """Represent the calls that a cache entry serves because their arguments equal those of its trace.
 
     Attributes:
         key: The key of these calls.
@@ -199,7 +199,7 @@ class EqualCalls:
         self._uses = 0
 
     def guard(self, make: Callable[[Mapping[int, tuple[Any, Reach]]], tuple[Guard, ...]]) -> None:
-        """Guard what the trace read beside the content of the arguments; called once, after the trace.
+        """Create guards on all that the trace read besides the contents of the arguments; called after the trace.
 
         Args:
             make: A function that returns guards, given how to reach each object in the arguments of a later call.
@@ -212,7 +212,7 @@ class EqualCalls:
         self._owners = ()
 
     def _reach(self, place: _Place) -> Reach:
-        """Return a function that finds a place in the arguments of the call that is being checked."""
+        """Return a function that finds the object at a position in the arguments of the call being checked."""
         steps: list[Callable[[Any], Any]] = []
         while place.step is not None:
             steps.insert(0, place.step)
@@ -228,7 +228,7 @@ class EqualCalls:
         return reach
 
     def hold(self, owners: Sequence[Any]) -> bool:
-        """Return True if a trace of a call with these arguments would read what the trace of the entry has read."""
+        """Return True if the kernel would read the same values in a trace with these arguments as in the entry's."""
         with self._lock:
             self._owners = owners
             try:
@@ -237,7 +237,7 @@ class EqualCalls:
                 self._owners = ()
 
     def count(self, owners: Sequence[Any]) -> bool:
-        """Count a call; return False if the last calls all gave these objects, which deserve an entry of their own."""
+        """Count a call; return False after many calls with the same objects, which deserve an entry of their own."""
         is_same = len(self._last) == len(owners) and all(
             last() is owner for last, owner in zip(self._last, owners, strict=True)
         )
@@ -248,7 +248,7 @@ class EqualCalls:
 
 
 def _weakly(owner: Any) -> Reach:
-    """Return a weak reference; for an object that allows none, one that has died."""
+    """Return a weak reference to an object, or, if it allows none, a reference that is already dead."""
     try:
         return weakref.ref(owner)
     except TypeError:

@@ -23,7 +23,7 @@ _MOST = 64
 
 
 class _FailedTrace:
-    """A trace that failed: its error, the objects among its arguments, and guards of what it read."""
+    """Represent a failed trace by its error, the argument objects, and guards on what the trace has read."""
 
     __slots__ = ("refusals", "_owners", "_guards")
 
@@ -33,13 +33,13 @@ class _FailedTrace:
         self._guards: tuple[Guard, ...] = guards_of(reads)
 
     def holds(self, owners: Sequence[Any]) -> bool:
-        """Return True if a trace for these arguments would fail in the same way."""
+        """Return True if a trace with these arguments would fail in the same way again."""
         is_same = all(ref() is owner for ref, owner in zip(self._owners, owners, strict=True))
         return is_same and hold(self._guards)
 
 
 class FailedTraces:
-    """The traces of one kernel that failed, by the key of the call."""
+    """Store the failed traces of one kernel, by the key of the call."""
 
     __slots__ = ("_known",)
 
@@ -47,7 +47,7 @@ class FailedTraces:
         self._known: dict[tuple[Any, ...], _FailedTrace] = {}
 
     def once(self, key: tuple[Any, ...], owners: Sequence[Any], trace: Callable[[list[Read]], T]) -> T:
-        """Return what a trace gives, or raise the error of an earlier trace that would fail in the same way.
+        """Return the result of `trace`, or raise the error of an earlier trace that would fail in the same way.
 
         Args:
             key: The key of the call.

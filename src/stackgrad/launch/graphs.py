@@ -157,7 +157,7 @@ class RecordedGraph:
         )
 
     def _run(self) -> None:
-        """Run the function, then record its launches if the device has graphs and nothing watches launches."""
+        """Run the function; then record its launches, if the device has graphs and no watcher is active."""
         RUNTIME.ensure()
         device = device_of_runtime()
         if device is None or RUNTIME.words[WATCHED]:

@@ -15,7 +15,7 @@ _MOST = 65536
 
 
 class KeptDraws:
-    """The keys of the random numbers of the launches of one program, by the arguments of the launch."""
+    """Store the random keys of the launches of one program, by the arguments of each launch."""
 
     __slots__ = ("_kept",)
 
@@ -23,7 +23,7 @@ class KeptDraws:
         self._kept: dict[object, Draws] = {}
 
     def new(self, arguments: tuple[object, ...]) -> Draws:
-        """Return the key of a new forward launch, and keep it for the gradient at the same arguments."""
+        """Return the random key of a new forward launch, and store it for the gradient at the same arguments."""
         draws = RUNTIME.draws()
         if len(self._kept) >= _MOST:
             self._kept.pop(next(iter(self._kept)))
@@ -31,7 +31,7 @@ class KeptDraws:
         return draws
 
     def last(self, arguments: tuple[object, ...], program: Program) -> Draws:
-        """Return the key of the last forward launch with these arguments.
+        """Return the random key of the last forward launch with these arguments.
 
         Args:
             arguments: The arguments.

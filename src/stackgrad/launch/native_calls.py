@@ -139,7 +139,7 @@ class _CallParts:
         return True
 
     def _are_apart(self) -> bool:
-        """Return True if all arrays of the call differ from each other and from those that the kernel captured."""
+        """Return True if no array of the call is the same as another one or as one that the kernel captured."""
         call, own = self.call, self.special.own
         return call.shared is None and not (own and any([is_among(leaf, own) for leaf in call.leaves]))
 
@@ -216,7 +216,7 @@ class _LaunchArrays:
         return beside | named
 
     def _others(self) -> Iterator[LaunchArray]:
-        """Yield arrays that the kernel does not use, but that must not overlap with those that it uses."""
+        """Yield the arrays of a call that the kernel does not use but that must not overlap with those it uses."""
         every = [*self.places, *(_LeafPlace(array, None) for array in self.special.captured.values())]
         for place in every:
             for is_grad in (False, True) if isinstance(place.leaf, Array) and place.leaf.needs_grad else (False,):

@@ -185,7 +185,7 @@ class NativeLaunches:
         return self.function
 
     def holds(self, args: tuple[Any, ...]) -> bool:
-        """Return True if all guards for calls with this first argument hold; else drop the entries that failed.
+        """Return True if all guards on calls with this first argument hold; if not, drop the entries that failed.
 
         An entry for which that is not so is dropped.
         """

@@ -167,7 +167,7 @@ def specialised(
 
 
 def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
-    """Return the ids of the arrays of a call, or None if a NumPy view was made for this call alone."""
+    """Return the ids of the arrays of a call, or None if one is a NumPy view that was made for this call."""
     if any([isinstance(leaf, ForeignArray) and leaf.owner is not leaf.memory for leaf in leaves]):
         return None
     return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])

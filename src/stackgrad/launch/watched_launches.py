@@ -79,7 +79,7 @@ def _launch_seen(binding: Binding, scalars: Scalars) -> None:
 
 
 def _announce(binding: Binding) -> None:
-    """Notify threads that differentiate the arrays that this launch is about to write."""
+    """Notify the threads that differentiate an array which this launch is about to write."""
     RUNTIME.threads.wrote(binding.written, f"a launch of kernel {binding.program.label}")
 
 

@@ -1,4 +1,4 @@
-"""Call a function before fields are used for the first time, for programs that fill fields which they have just made.
+"""Call a function before fields are first used, for programs that fill fields which they have just made.
 
 While `RUNTIME.before_use` is set, an array that gets memory is of no generation, so that every use of it goes through
 `Array.check_alive`, which calls `begin`: it calls the function once for all arrays that wait. Nothing else costs time.
@@ -17,14 +17,14 @@ WAITING = -3
 
 
 def wait_for(array: Array) -> None:
-    """Let an array wait for its first use, if a function is to be called before."""
+    """Mark an array as not used yet, if a function must be called before the first use of fields."""
     if RUNTIME.before_use is not None:
         array._generation = array.words[w.LIVING] = WAITING
         RUNTIME.waiting.append(weakref.ref(array))
 
 
 def begin(array: Array) -> bool:
-    """Return True if an array was waiting for its first use; then call the function, and no array waits any more."""
+    """Return True if the array was not used before; then call the function, and mark all arrays as used."""
     if array._generation != WAITING:
         return False
     waiting = [found for reference in RUNTIME.waiting if (found := reference()) is not None]

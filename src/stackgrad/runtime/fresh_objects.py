@@ -1,4 +1,4 @@
-"""Reach objects that programs make anew for each launch, such as what a property returns.
+"""Find the successors of objects that a program creates anew for each launch, such as results of a property.
 
 The object that a trace has seen is gone at the next launch. A guard that needs it asks for the one in its place.
 Invariant: nothing in this module keeps objects of the program alive, apart from numbers, texts and NumPy arrays, and
@@ -28,7 +28,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 
 
 class FreshObjects:
-    """The objects that were made for one trace alone, and how guards reach those that take their place later.
+    """Hold the objects that were created for one trace alone, and functions that find their later successors.
 
     Args:
         places: Objects by id, each with a function that returns the object in its place.
@@ -42,11 +42,11 @@ class FreshObjects:
         return id(thing) in self._places or id(thing) in self._objects
 
     def add(self, objects: Mapping[int, Any]) -> None:
-        """Add objects by id."""
+        """Add objects, given by their ids."""
         self._objects.update(objects)
 
     def reach(self, thing: Any) -> Reach | None:
-        """Return a function that returns the object in the place of this one; None if this object is not fresh."""
+        """Return a function that finds the successor of an object, or None if the object outlives the launch."""
         if id(thing) not in self._places:
             if id(thing) not in self._objects:
                 return None
@@ -55,7 +55,7 @@ class FreshObjects:
         return self._places[id(thing)][1]
 
     def held(self, value: Any) -> Reach:
-        """Return a function that returns a value again without keeping it alive; None if the object has died."""
+        """Return a function that returns a value without keeping it alive, and None once the value has died."""
         reach = self.reach(value)
         if reach is not None:
             return reach
@@ -70,7 +70,7 @@ class FreshObjects:
         return reference_to(value)
 
     def _copier(self, thing: Any) -> Reach:
-        """Return a function that makes an object that is equal to a fresh one."""
+        """Return a function that creates an object equal to one that was made for the trace alone."""
         if isinstance(thing, FunctionType):
             return self._function_copier(thing)
         if isinstance(thing, MethodType):

@@ -120,11 +120,11 @@ class EvaluationGuard:
         self._code, self._then = read.code, then
 
     def holds(self) -> bool:
-        """Return True if the expression has the same value as during the trace."""
+        """Return True if the expression has the same value now as during the trace."""
         return self._then.holds(self.evaluated())
 
     def evaluated(self) -> Any:
-        """Return what the expression gives now, or what stands for its error."""
+        """Return the value of the expression now, or a tuple that stands for the exception that it raises."""
         namespace = {name: held() for name, held in self._bound.items()}
         for outer in self._outer:
             found = outer.now()
@@ -171,12 +171,12 @@ def guards_of(reads: Iterable[Read], places: Mapping[int, tuple[Any, Reach]] = N
 
 
 def _is_part(function: FunctionType, name: str) -> bool:
-    """Return True if what a name means is a part of a function that is made anew, and is compared with it."""
+    """Return True if a name's object is part of a function that is created anew, and is compared with that function."""
     return name in function.__code__.co_freevars or module_names(function) is None
 
 
 def _part_guard(read: PartRead, fresh: FreshObjects) -> PartGuard | None:
-    """Return a guard of a part of an object; None if the guard of what made the object compares the part."""
+    """Return a guard on a part of an object, or None if another guard compares the part already."""
     owner = read.owner
     if owner not in fresh:
         then = _lasting(read.found, partial(read.look, owner), fresh)
@@ -192,7 +192,7 @@ def _part_guard(read: PartRead, fresh: FreshObjects) -> PartGuard | None:
 
 
 def _lasting(found: Any, again: Callable[[], Any], fresh: FreshObjects) -> Snapshot:
-    """Return a snapshot of a value that was read; if each read makes new objects, their parts are compared.
+    """Return a snapshot of a value that was read; a value that each read creates anew is compared by its parts.
 
     Args:
         found: The value that the trace found.
@@ -214,5 +214,5 @@ def _lasting(found: Any, again: Callable[[], Any], fresh: FreshObjects) -> Snaps
 
 
 def hold(guards: Iterable[Guard]) -> bool:
-    """Return True if no guard found a change of the Python object or expression that tracing has read."""
+    """Return True if all guards hold: no Python object or expression that the trace read has changed."""
     return all([guard.holds() for guard in guards])

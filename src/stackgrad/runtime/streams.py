@@ -118,12 +118,12 @@ def on(stream: Stream | None) -> Iterator[None]:
 
 
 def create_stream() -> Stream:
-    """Return a new stream of the runtime's GPU; on a backend without streams it has no effect."""
+    """Return a new stream of the runtime's GPU; on a backend without streams, the stream has no effect."""
     return Stream()
 
 
 def create_event() -> Event:
-    """Return a new event of the runtime's GPU; on a backend without streams it has no effect."""
+    """Return a new event of the runtime's GPU; on a backend without streams, the event has no effect."""
     return Event()
 
 

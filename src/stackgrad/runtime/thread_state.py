@@ -225,7 +225,7 @@ class ThreadStates:
             return True
 
     def _forget_others(self) -> None:
-        """In a forked child, forget the arrays whose derivatives other threads of the parent were setting to 0."""
+        """Forget, in a forked child, the arrays whose derivatives other threads of the parent were setting to 0."""
         self._clearing.clear()
 
     @contextmanager
@@ -251,7 +251,7 @@ class ThreadStates:
         return other is not None and other is not self.own
 
     def wrote(self, arrays: Iterable[Array], who: str) -> None:
-        """Record for other threads that this one is about to write those of the arrays that they differentiate.
+        """Record for other threads which of the arrays that they differentiate this thread is about to write.
 
         Args:
             arrays: The arrays.

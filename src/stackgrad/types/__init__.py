@@ -76,7 +76,7 @@ class NdarrayMaker(NdarrayType):
 
 
 def _element_axes(element_dim: int | None) -> int | None:
-    """Return the number of axes of an element, or None if elements are numbers or anything."""
+    """Return the number of axes of an element, or None if an element is a number or of any type."""
     if element_dim not in (None, 0, 1, 2):
         raise FieldError(f"there are no elements of {element_dim!r} axes", "give 1 for vectors or 2 for matrices")
     return element_dim or None

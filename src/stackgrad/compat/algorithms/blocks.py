@@ -43,18 +43,18 @@ def combined(a: Any, b: Any, op: template()) -> Any:  # type: ignore[valid-type]
 
 @func
 def stored(value: Any, dtype: template()) -> Any:  # type: ignore[valid-type] # an annotation of the kernel language
-    """Return a value as the unsigned integer of its bits, which scratch memory holds."""
+    """Return the bits of a value as an unsigned integer, the form in which scratch memory holds values."""
     return bit_cast(cast(value, dtype), static(u64 if dtype.bits == 64 else u32))
 
 
 @func
 def loaded(bits: Any, dtype: template()) -> Any:  # type: ignore[valid-type] # an annotation of the kernel language
-    """Return the value of the bits that scratch memory holds."""
+    """Return the value whose bits scratch memory holds as an unsigned integer."""
     return bit_cast(cast(bits, static(u64 if dtype.bits == 64 else u32)), dtype)
 
 
 def identity_of(dtype: Any, op: int) -> Any:
-    """Return the value that changes nothing when it is combined.
+    """Return the identity of an operation: the value that leaves every other value unchanged.
 
     Args:
         dtype: A scalar type.

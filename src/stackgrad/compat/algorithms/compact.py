@@ -53,7 +53,7 @@ def select(arr: Any, flags: Any, out: Any, num_out: Any, scratch: Any, n: Any, l
 
 @func
 def _begins_run(keys: Any, i: Any) -> Any:
-    """Return 1 if the key at an index differs from the one before, or is the first one, else 0."""
+    """Return 1 if a run of equal keys begins at an index, and 0 if the key before it is the same."""
     begins = 1
     if i > 0 and keys[i] == keys[i - 1]:
         begins = 0
@@ -64,7 +64,7 @@ def _begins_run(keys: Any, i: Any) -> Any:
 def _runs_added(
     keys_in: Any, values_in: Any, keys_out: Any, values_out: Any, num_runs: Any, scratch: Any, n: Any, dtype: Any
 ) -> None:
-    """Store key and sum of each run; scratch memory holds the number of runs that begin before each block."""
+    """Store the key and the sum of each run; scratch memory says how many runs begin before each block."""
     for block in range(BLOCKS):
         size = block_size(n)
         run = loaded(scratch[block], i32)

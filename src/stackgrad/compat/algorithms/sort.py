@@ -30,7 +30,7 @@ def _size(n: Any) -> Any:
 
 @func
 def _digit(key: Any, dtype: Any, shift: Any) -> Any:
-    """Return 8 bits of a key, after its bits were changed so that their order is that of the keys.
+    """Return 8 bits of a key, taken from bits whose unsigned order is the order of the keys.
 
     Args:
         key: The key.

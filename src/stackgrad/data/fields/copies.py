@@ -18,7 +18,7 @@ AxisMap = tuple[int | None, ...]
 
 
 def copy_if_watched(target: Array, source: Array, axes: AxisMap) -> bool:
-    """Copy an array by launching a kernel if a tape, forward mode or capture is active. Return True if so.
+    """Copy an array by a kernel if a tape, forward mode or capture is active; return True if this was done.
 
     Args:
         target: The array to overwrite.
