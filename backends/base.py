@@ -188,7 +188,7 @@ class Backend(Protocol):
         """Compile a kernel and return the executable. Raise Unsupported if the backend cannot run the kernel."""
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return the bound on the rows that a task uses at once, or None if only its iteration count bounds them."""
+        """Return a bound of the number of rows that a task uses at once, or None if only its iteration count is one."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Return the adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""

@@ -1,4 +1,4 @@
-"""Find how much memory this process may still use: what the machine has left and its control groups allow.
+"""Find how much memory this process may still use, as limited by the machine and by its control groups.
 
 Numbers are read anew at each call, because other processes change them. A number that cannot be read sets no limit.
 """

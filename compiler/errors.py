@@ -122,7 +122,7 @@ class Unsupported(LocatedError):
 
 
 class Refusals:
-    """Remember the located errors of work that fails each time alike, and raise them again without the work.
+    """Store the located errors of work that always fails in the same way, to raise them again without the work.
 
     Errors are kept as their diagnostics, so nothing that the work used stays alive, and each error that is raised has a
     traceback of its own.
@@ -162,7 +162,7 @@ class ExecutionError(StackgradError, RuntimeError):
 
 
 class CheckError(ExecutionError, AssertionError):
-    """This is the base class of what a check in a running kernel finds."""
+    """This is the base class of errors found by checks in a running kernel."""
 
 
 class OutOfBounds(CheckError, IndexError):

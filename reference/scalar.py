@@ -64,7 +64,7 @@ def _row(*names: str) -> Callable[[Meaning], Meaning]:
 
 
 def _in_f32(meaning: Meaning) -> Meaning:
-    """Return a function that applies `meaning` to f16 operands in f32 and rounds, and to others unchanged."""
+    """Return a function that applies `meaning` to f16 operands in f32 with rounding, and to other operands directly."""
 
     def widened(*args: LaneArray) -> LaneArray:
         if args[0].dtype == F16:
@@ -138,7 +138,7 @@ def _frexp_mantissa(x: LaneArray) -> LaneArray:
 
 @_row("frexp_exponent")
 def _frexp_exponent(x: LaneArray) -> LaneArray:
-    """Return the exponent that frexp computes; it is 0 for NaN and infinities."""
+    """Return the exponents that frexp computes; those of NaN and infinities are 0."""
     return np.where(np.isfinite(x), np.frexp(x)[1], np.int32(0))
 
 

@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Iterator[Any]:
-    """Keep the garbage collector from looking at modules and tests again and again: they live to the end of the run."""
+    """Exempt the modules and tests collected so far from garbage collection, because they live to the end."""
     gc.disable()
     try:
         return (yield)
@@ -45,7 +45,7 @@ def pytest_collection() -> Iterator[Any]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of other parts."""
+    """Leave out the rotating tests that another day runs."""
     rotation.deselect(config, items)
     if config.getoption("--part"):
         first, step = map(int, config.getoption("--part").split("/"))
@@ -69,12 +69,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how this run is repeated on another day."""
+    """Print how this run can be repeated on another day."""
     terminalreporter.write_line(f"{rotation.VARIABLE}={os.environ[rotation.VARIABLE]} executes these tests again")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked `cuda` need the device."""
+    """Skip a test marked `cuda` if there is no device."""
     if item.get_closest_marker("cuda") is None:
         return
     from stackgrad.backends import registry

@@ -1,4 +1,4 @@
-"""What the tests of Metal share: a look at the texts of a program, and the kernels that come of one."""
+"""Check the texts of Metal programs, and list the kernels that a source kernel is launched as."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CAST = re.compile(r"reinterpret_cast<device [\w ]+\*>")
 
 
 def complaints(made: MetalProgram) -> Iterator[str]:
-    """What is wrong with the texts of a program."""
+    """Return a list of mistakes in the texts of a program."""
     for entry in made.entries:
         text = _STRUCTS.sub("", entry.text)
         yield from (f"{entry.name}: no first value: {found.strip()}" for found in _DECLARED.findall(text))
@@ -33,7 +33,7 @@ def complaints(made: MetalProgram) -> Iterator[str]:
 
 
 def variants(kernel: Kernel) -> Iterator[Kernel]:
-    """A source kernel as it is launched, and what its gradient launches: itself, and what counts its adstacks."""
+    """Return the kernels launched for a source kernel: itself, its gradient, and its counting kernel."""
     yield prepare_forward(kernel).kernel
     try:
         lowered = prepare_reverse(kernel)

@@ -49,7 +49,7 @@ def table(costs: Mapping[str, float], group: Callable[[str], str], limit: int | 
 
 
 class Meter:
-    """Adds up what each test costs; with xdist, the workers measure, and their reports carry the numbers."""
+    """Add up the processor time of each test; with xdist, the reports of the workers carry the numbers."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -58,29 +58,29 @@ class Meter:
         self.collecting = 0.0
 
     def lap(self) -> float:
-        """Return what was spent since this was last asked."""
+        """Return the seconds spent since the previous call."""
         before, self.booked = self.booked, spent()
         return self.booked - before
 
     def pytest_collection_finish(self) -> None:
-        """Keep the time of collecting for the next report: every worker collects."""
+        """Count the time of collecting tests as part of the next report, because every worker collects."""
         self.collecting = self.lap()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self) -> Generator[None, Any, Any]:
-        """Put on each report what its phase cost, in the process that ran it."""
+        """Store in each report the processor time of its phase, in the process that ran it."""
         report = yield
         report.processor_time = {report.nodeid: self.lap(), COLLECTING: self.collecting}
         self.collecting = 0.0
         return report
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Add up the phases of a test; a test that killed its worker has none."""
+        """Add up the phases of a test; a test that killed its worker has no numbers."""
         for name, cost in getattr(report, "processor_time", {}).items():
             self.costs[name] = self.costs.get(name, 0.0) + cost
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Write the file and show the most expensive groups, those of an interrupted run too."""
+        """Write the file and print the most expensive groups, also after an interrupted run."""
         ranked = sorted(self.costs.items(), key=lambda entry: -entry[1])
         self.target.write_text("".join(f"{cost:.4f}\t{name}\n" for name, cost in ranked), encoding="utf-8")
         terminalreporter.section(f"processor time: {sum(self.costs.values()):.0f} s", sep="-")

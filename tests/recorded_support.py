@@ -1,4 +1,4 @@
-"""Launches run once more on the reference, with the error bound of each element: those recorded, and those told.
+"""Run recorded launches again on the reference, with an error bound for each element of the results.
 
 Nobody chooses a tolerance: bounds follow from the ulps of operations (docs/error_bounds.md). They are distances from
 the exact result too, so that code of another shape, with roundings of its own, is within twice the bound.
@@ -22,8 +22,9 @@ GRAD = ".grad"
 
 
 def bounded(launch: CapturedLaunch, start: BoundedResult | None = None) -> BoundedResult:
-    """What permitted executors make of it, on the memory that it found. start: the forward launch that left what it
-    reads; without it the memory is taken as exact.
+    """Return the bounded result of a recorded launch, on the memory that it started from.
+
+    start: the forward launch that left what it reads; without it the memory is taken as exact.
     """
     primal = {} if start is None else {k: a for k, a in start.arrays.items() if not k.endswith(GRAD)}
     errors = {} if start is None else {name: start.errors[name] for name in primal}
@@ -40,7 +41,7 @@ def forward(
     errors: Arrays | None = None,
     draws: Draws = NO_DRAWS,
 ) -> BoundedResult:
-    """Of a launch of a kernel on this memory. errors: of the memory."""
+    """Return the bounded result of a kernel on this memory, which has these error bounds."""
     return run_bounded(_forward(kernel), memory, scalars or {}, draws=draws, errors=errors, precise=False)
 
 
@@ -52,7 +53,7 @@ def gradient(
     before: Arrays | None = None,
     draws: Draws = NO_DRAWS,
 ) -> BoundedResult:
-    """The same of a launch of the gradient. before: what the kernel had found, where that was kept."""
+    """Return the bounded result of a gradient on this memory; `before` is the memory that its kernel started from."""
     program, kept = _reverse(kernel)
     found = before or memory
     copies = {copy: found.get(copy, found[name]) for copy, name in kept.items()}
@@ -60,7 +61,7 @@ def gradient(
 
 
 def gradients(kernel: Kernel, memory: Arrays, changes: Iterable[Arrays]) -> BoundedResult:
-    """Of launches of the gradient one after another, each with these arrays in place of what it would find."""
+    """Return the bounded result of several gradients in a row, each after some arrays are set."""
     errors: dict[str, np.ndarray] = {}
     for change in changes:
         found = {**memory, **change}
@@ -81,20 +82,21 @@ def _reverse(kernel: Kernel) -> tuple[BoundedKernel, Mapping[str, str]]:
 
 
 def memory_of(**arrays: Any) -> dict[str, np.ndarray]:
-    """Copies of fields and arrays as a launch would find them, those of gradients among them."""
+    """Return copies of fields and arrays, gradients included, as a launch would find them."""
     found = {name: array.to_numpy() for name, array in arrays.items()}
     return found | {name + GRAD: a.grad.to_numpy() for name, a in arrays.items() if getattr(a, "needs_grad", False)}
 
 
 def verdicts(known: BoundedResult, found: Mapping[str, np.ndarray], twice: bool = False) -> dict[str, ArrayVerdict]:
-    """On arrays that are not exact by themselves. twice: found by code of another shape."""
+    """Return the verdicts on arrays; `twice` adds error bounds for results of differently written code."""
     assert known.poisoned is None, known.poisoned
     return judge(known.arrays, found, known.errors, known.errors if twice else None)
 
 
 def near(known: BoundedResult, name: str, found: Any, form: Any = None) -> None:
-    """An array that a device left is within the bound, and a closed form in f64 within twice that; bounds so wide that
-    this says nothing are refused.
+    """Assert that a device's array is within its error bound, and a closed form within twice the bound.
+
+    Bounds so wide that this says nothing are refused.
     """
     device = verdicts(known, {name: np.asarray(found)})[name]
     assert device.state == "agree", device
@@ -105,7 +107,7 @@ def near(known: BoundedResult, name: str, found: Any, form: Any = None) -> None:
 
 
 def leaves(run: Callable[[], Any], forms: Mapping[str, Any]) -> None:
-    """The last launch of a run leaves in these arrays what is within its bounds, and so are these closed forms."""
+    """Assert that the last launch of a run leaves arrays within their bounds, as these closed forms say."""
     with capture() as made:
         run()
     launch = made.launches[-1]
@@ -115,9 +117,7 @@ def leaves(run: Callable[[], Any], forms: Mapping[str, Any]) -> None:
 
 
 def slopes(value: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
-    """The gradient at x of a function of NumPy that is analytic, by complex steps: nothing cancels, unlike in central
-    differences, so that it is exact but for roundings.
-    """
+    """Return the gradient at x of an analytic function of NumPy, by complex steps, exact except for rounding."""
     found = np.empty(x.shape)
     for place in np.ndindex(x.shape):
         step = np.zeros(x.shape, complex)
@@ -127,8 +127,9 @@ def slopes(value: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
 
 
 def near_both_ways(kernel: Any, x: Any, y: Any, undecided: int = 0, **others: Any) -> None:
-    """Run it and its gradient for ones as adjoint of y: y and x.grad are within their bounds, of which so many at most
-    may be too wide to say anything.
+    """Run a kernel and its gradient, and assert that y and x.grad are within their error bounds.
+
+    undecided: the number of elements whose bounds may be too wide to say anything.
     """
     x.grad.fill(0)
     y.grad.fill(1)

@@ -27,7 +27,7 @@ DAY = 86_400
 
 
 def turn_of(wanted: str, seconds: float) -> int | None:
-    """Return the turn of a run, or None if it executes all. wanted: content of the variable. seconds: since 1970."""
+    """Return the number of the part that a run executes, or None if it executes all tests."""
     if wanted == "all":
         return None
     if wanted not in ("", *map(str, range(TURNS))):
@@ -36,7 +36,7 @@ def turn_of(wanted: str, seconds: float) -> int | None:
 
 
 def turn() -> int | None:
-    """Return the turn of this run, or None if it executes all."""
+    """Return the number of the part that this run executes, or None if it executes all tests."""
     return turn_of(os.environ.get(VARIABLE, ""), time.time())
 
 
@@ -60,19 +60,19 @@ def parts_of(names: list[str]) -> list[int]:
 
 
 def settle() -> None:
-    """Fix the turn for this process and for the processes that it starts, so that midnight divides no run."""
+    """Fix the number of the part for this process and its children, so that midnight does not change it."""
     now = turn()
     os.environ[VARIABLE] = "all" if now is None else str(now)
 
 
 def share(rows: Iterable[T]) -> list[T]:
-    """Return the part of a long table that this run goes through, within one test; four days go through all of it."""
+    """Return the part of a long table that one test goes through today; four days cover the whole table."""
     now = turn()
     return list(rows) if now is None else list(rows)[now % PARTS :: PARTS]
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the rotating tests of other parts; a test that is named on the command line stays."""
+    """Leave out the rotating tests of other parts, except those named on the command line."""
     now = turn()
     if now is None or any("::" in argument for argument in config.args):
         return

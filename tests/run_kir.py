@@ -1,4 +1,4 @@
-"""The pytest collector for .kir files: kernels in IR text with directive comments that say what they do.
+"""The pytest collector for .kir files, which hold kernels in IR text with directives in comments.
 
 Below a kernel stand
     run: x=[0.0, -0.0, inf], n=3, draws 7 1 -> y=[...], prints "..."
@@ -54,11 +54,11 @@ STRICT = ("reference", "cpu")
 
 
 class KirFailure(Exception):
-    """A check that does not hold; the message is the report."""
+    """Signal that a check does not hold; the message is the report."""
 
 
 class KirFile(pytest.File):
-    """One .kir file; parsed once."""
+    """Represent one .kir file, which is parsed once."""
 
     def collect(self) -> Iterator[KirItem]:
         try:
@@ -111,7 +111,7 @@ class KirFile(pytest.File):
 
 
 class KirItem(pytest.Item):
-    """One check of one kernel."""
+    """Represent one check of one kernel."""
 
     case: Case
     directive: Directive | None = None
@@ -134,7 +134,7 @@ class KirItem(pytest.Item):
         return self.report("\n".join([*frames, f"{excinfo.typename}: {excinfo.value}"]))
 
     def report(self, message: str) -> str:
-        """The failure as the developer sees it: where, kernel, executor, what differs."""
+        """Return the report of a failed check: place, kernel, executor and differences."""
         lines = [f"{self.path}:{self.line}: {self.name}", ""]
         lines += ["  " + line for line in self.case.source(self.dtype).splitlines()]
         if self.directive:
@@ -145,7 +145,7 @@ class KirItem(pytest.Item):
         return running.parsed(self.case.source(self.dtype))
 
     def differences(self, arrays: dict[str, np.ndarray], ulps: float, signed_zero: bool = True) -> list[str]:
-        """Lines about every array of `arrays` that is not as the check expects."""
+        """Return lines about every array that is not as the check expects."""
         found: list[str] = []
         for name, content in self.check.expected.items():
             if name in arrays:
@@ -159,14 +159,14 @@ class KirItem(pytest.Item):
             raise KirFailure("\n".join([head, *differences]))
 
     def unsupported(self, error: Unsupported) -> NoReturn:
-        """A declared limit of a backend; no limits are accepted of the strict ones."""
+        """Skip or fail a check at a declared limit of the backend; strict backends may have none."""
         if self.backend in STRICT:
             raise error
         pytest.skip(str(error))
 
 
 class TextItem(KirItem):
-    """The kernel parses, is legal, and is the same after printing and parsing."""
+    """Check that a kernel parses, is legal, and is the same after printing and parsing."""
 
     def runtest(self) -> None:
         kernel = parse_kernel(self.case.source(self.dtype))
@@ -177,13 +177,13 @@ class TextItem(KirItem):
 
 
 def stage_of(kernel: Kernel) -> str:
-    """The stage a kernel of a .kir file is in: adjoint if it has adstacks."""
+    """Return the stage of a kernel of a .kir file: adjoint if it has adstacks."""
     stacks = [cls for name, cls in STATEMENTS.items() if name.startswith("Stack")]
     return "adjoint" if any(isinstance(stmt, tuple(stacks)) for stmt in walk_kernel(kernel)) else "tasks"
 
 
 class InvalidItem(KirItem):
-    """Parser, verifier or reverse transform refuses the kernel with the message."""
+    """Check that parser, verifier or reverse mode refuses the kernel with the message."""
 
     def runtest(self) -> None:
         assert self.directive
@@ -199,7 +199,7 @@ class InvalidItem(KirItem):
 
 
 def refuse(text: str, stage: str) -> None:
-    """What must fail: the verifier at a stage, or at `grad` the reverse transform of a kernel that is legal."""
+    """Run the step that must fail: the verifier of a stage or, for `grad`, reverse mode on a legal kernel."""
     kernel = parse_kernel(text)
     verify(kernel, "tasks" if stage == "grad" else stage)
     if stage == "grad":
@@ -207,7 +207,7 @@ def refuse(text: str, stage: str) -> None:
 
 
 class CheckItem(KirItem):
-    """run, release and trap lines: one executor, all builds that the line speaks about."""
+    """Run the checks of a run, release or trap line on one executor, for all builds of the line."""
 
     def runtest(self) -> None:
         assert self.directive
@@ -258,7 +258,7 @@ class CheckItem(KirItem):
 
 
 class GradItem(KirItem):
-    """grad lines: kernel and grad kernel on one executor and lowering, and the JAX oracle once."""
+    """Check a grad line: kernel and grad kernel on one executor and lowering, and the JAX oracle once."""
 
     def runtest(self) -> None:
         ulps = 2 * (self.case.ulps or 0.0) + 4
@@ -278,6 +278,6 @@ class GradItem(KirItem):
 
 
 def chosen_backends(config: pytest.Config) -> list[str]:
-    """Backends that can run here, restricted by --backend."""
+    """Return the backends that can run here, restricted by --backend."""
     only = config.getoption("--backend")
     return [name for name, probe in running.probes().items() if probe.available and (not only or name in only)]

@@ -1,4 +1,4 @@
-"""Loops of sines whose first argument may be anything, and whose later ones are small."""
+"""Loops of sines whose first argument may be large and whose later arguments are small."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEW = len(STRANGE) // 4
 
 
 def sweep(step: Any, until: bool = False) -> Any:
-    """v = step(v), as often as a field says, of each element of x; x, trips and y are fields, and the kernel."""
+    """Return x, trips, y and a kernel that applies `step` to each x[i], trips[i] times."""
     x, y = (sg.field(sg.f32, len(STRANGE), needs_grad=True) for _ in range(2))
     trips = sg.field(sg.i32, ())
 

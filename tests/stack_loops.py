@@ -1,4 +1,4 @@
-"""Pieces of kernels in IR text that push to three stacks, of f32, a type T and u1, and take back."""
+"""Parts of kernels in IR text that push to three adstacks, of f32, a type T and u1, and pop again."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NAME = os.environ.get("STACKGRAD_STAND_IN", "")
 
 
 def install() -> Any:
-    """Put the backend in the CPU's place; gives the emulated driver, if it is one."""
+    """Put the backend in place of the CPU; return the emulated driver, if it is one."""
     from stackgrad.backends import registry
     from stackgrad.harness.testing.emulated_cuda.backend import NAMES, emulated_cuda
     from stackgrad.runtime import session
@@ -40,7 +40,7 @@ def install() -> Any:
 
 
 class Awaited:
-    """Fails a test in which the host did not wait."""
+    """Fail a test in which the host accessed memory without waiting."""
 
     def __init__(self, emulator: Any) -> None:
         self._emulator = emulator

@@ -93,7 +93,7 @@ class ModuleState:
             self.module.lines = DebugLines(self.kernel)
 
     def sharing(self, task: int) -> Sharing:
-        """Return which updates of a parallel task need not be atomic, and whether more than one thread is faster."""
+        """Return which updates of a parallel task may be plain, and whether several threads are faster than one."""
         if task not in self._sharing:
             found = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
             alone = self.options.deterministic and is_order_visible(self.kernel.tasks[task], found.plain)

@@ -51,12 +51,12 @@ def popcnt(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def clz(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the number of leading zero bits as i32; it is the width for x = 0."""
+    """Return the number of leading zero bits as i32, which is the width of the type for x = 0."""
     return _to_i32(e, t, e.intrinsic("ctlz", x, const(I1, False)))
 
 
 def ffs(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the 1-based position of the lowest set bit as i32; it is 0 for x = 0."""
+    """Return the 1-based position of the lowest set bit as i32, which is 0 for x = 0."""
     place = e.b.add(_to_i32(e, t, e.intrinsic("cttz", x, const(I1, False))), const(like(x.type, I32), 1))
     return e.b.select(e.b.icmp_unsigned("==", x, e.const(x, 0)), e.const(place, 0), place)
 
@@ -104,13 +104,13 @@ def _floored(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> tu
 
 
 def floordiv(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the quotient rounded toward minus infinity; it is 0 for a zero divisor."""
+    """Return the quotient rounded toward minus infinity, or 0 if the divisor is zero."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[0])
 
 
 def mod(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the remainder with the sign of y; it is 0 for a zero divisor."""
+    """Return the remainder with the sign of y, or 0 if the divisor y is zero."""
     zero, safe = _safe_divisor(e, t, x, y)
     return e.b.select(zero, e.const(x, 0), _floored(e, t, x, safe)[1])
 

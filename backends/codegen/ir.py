@@ -108,7 +108,7 @@ def _wrapped(number: int, width: int) -> int:
 
 
 def _real(type: Type, number: float) -> str:
-    """Return a real number in the hexadecimal form of LLVM IR."""
+    """Return a real number as the hexadecimal text that LLVM IR uses for it."""
     # A half has a form of its own. The bits of a float are those of the double with the same value.
     if type is HALF:
         return f"0xH{struct.unpack('>H', struct.pack('>e', number))[0]:04X}"
@@ -272,7 +272,7 @@ class LLVMModule:
         return LLVMValue(PTR, f'@"{name}"')
 
     def shared(self, name: str, t: Type, count: int) -> LLVMValue:
-        """Return the address of memory that the threads of a block share on a GPU; it is defined once for each name."""
+        """Return the address of a variable that the threads of a GPU block share, defined once for each name."""
         line = f'@"{name}" = internal addrspace(3) global [{count} x {t.text}] undef\n'
         if line not in self.variables:
             self.variables.append(line)

@@ -139,7 +139,7 @@ def _turn(stmt: Stmt, used: set[Value]) -> float:
 
 
 def _own(task: Task, forms: IndexForms, updates: list[n.Atomic]) -> bool:
-    """Return True if each of the given updates of an array changes only elements of its own iteration."""
+    """Return True if each of the updates changes only own elements, which no other iteration touches."""
     tuples = [tuple(forms.form(v) for v in stmt.indices) for stmt in updates]
     alike = tuple(column[0] for column in zip(*tuples) if all(form == column[0] for form in column))
     return is_own(alike, task, forms)

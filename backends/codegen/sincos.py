@@ -54,7 +54,7 @@ Both = Callable[[Any, ir.LLVMValue], tuple[ir.LLVMValue, ir.LLVMValue]]
 
 
 def paired_result(e: TaskEmitter, stmt: n.Op, both: Both = sine_and_cosine) -> ir.LLVMValue | None:
-    """Return a sine or cosine that is emitted together with the other one of its argument, or None if it is not.
+    """Return a sine or cosine that is computed together with its partner, or None if it has no partner.
 
     Args:
         e: TaskEmitter of the function.

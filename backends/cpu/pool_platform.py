@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Platform:
-    """Represent what the thread pool's LLVM IR needs to know of a system, such as signal numbers.
+    """Represent the facts about a system that the thread pool's LLVM IR depends on, such as signal numbers.
 
     Attributes:
         signals: "semaphore" or "condition", or "none" where no threads can be made.

@@ -18,7 +18,7 @@ from .memory import Buffers
 
 
 class BlockState:
-    """Represent what an argument block owns on the device: one device state for each stream, and its CUDA graphs.
+    """Represent the data of an argument block on the device: a device state for each stream, and CUDA graphs.
 
     It may outlive the block, whose last launch may be in flight.
     """

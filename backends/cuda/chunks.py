@@ -1,4 +1,4 @@
-"""This module emits the loop over chunks of iterations: it lists those of a chunk that pass a gate, and runs them.
+"""This module emits the loop over chunks of iterations, which lists and runs the iterations that pass a gate.
 
     for each chunk of the block:
         decide    each thread a gate for every 32nd iteration: 8, 4 or 1 of them, so that warps read neighbors

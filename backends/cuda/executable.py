@@ -34,7 +34,7 @@ WIDTH = 128
 
 @dataclass
 class LoadedKernel:
-    """Represent what an executable owns on the device: loaded code, error record, memory of its argument blocks.
+    """Represent the data of an executable on the device: loaded code, error record, memory of argument blocks.
 
     Attributes:
         module: Handle of its code.

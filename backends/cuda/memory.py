@@ -63,7 +63,7 @@ def _asked(device: CudaDevice, size: int, ask: Any) -> int:
 
 
 def is_addressable(array: np.ndarray, device: CudaDevice) -> bool:
-    """Return True if kernels of a device address the array as it is."""
+    """Return True if kernels of a device can use the array in place, without a copy."""
     found = owners.owner_of(array)
     if isinstance(found, BorrowedMemory):
         return found.device is device

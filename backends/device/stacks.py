@@ -108,7 +108,7 @@ def place(kernel: Kernel, layout: BlockLayout, device: DeviceLimits) -> StackPla
 
 
 def rows_in_flight(placement: StackPlacement, task: int, sizes: Sizes) -> Concurrency:
-    """Return how many rows a task uses at once, which is also its number of threads.
+    """Return the number of rows that a task uses at once, which is also its number of threads.
 
     An iteration begins when the iteration before it has given the row back.
     """

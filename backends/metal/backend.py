@@ -28,7 +28,7 @@ class MetalBackend:
     name = "metal"
 
     def probe(self) -> Probe:
-        """Return that the backend cannot be used, with the reason and the version of SPIRV-Cross if it is installed."""
+        """Return a Probe that says why the backend cannot be used, with the version of SPIRV-Cross if installed."""
         try:
             version = _version(translator())
         except TranslatorMissing:

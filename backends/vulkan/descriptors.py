@@ -55,7 +55,7 @@ class WindowSplit:
 
     @property
     def rows(self) -> Mapping[int, int]:
-        """Return by task the number of threads in one part of the launch."""
+        """Return, for each task, the number of its threads in one part of the launch."""
         return {task: one.rows for task, one in self.plan.dispatches.items()}
 
     @property
@@ -67,7 +67,7 @@ class WindowSplit:
 def split(
     placement: stacks.StackPlacement, sizes: Sizes, wanted: Mapping[int, TaskGeometry], card: PhysicalDevice
 ) -> WindowSplit:
-    """Return how the threads of tasks with adstacks, and their rows, are divided over windows of the heap.
+    """Return how the threads of tasks with adstacks are divided over windows of the adstack heap.
 
     Args:
         placement: placement of the kernel

@@ -76,7 +76,7 @@ def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
 
 
 def needed_entries(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str, int | None]]:
-    """Return the entry points without those that compute boxes which the host computes itself."""
+    """Return the entry points except those that compute a box which the host computes itself."""
     kinds = ((name.partition("_"), task, name) for name, task in entries)
     return [
         (name, task)

@@ -55,7 +55,7 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class MarkingKernel:
-    """Hold a marking kernel, the array to which each array of marks belongs, and the read of each `$conflicts` row.
+    """Hold a marking kernel, with the array for each array of marks and the read for each row of `$conflicts`.
 
     `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
     """

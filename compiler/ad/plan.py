@@ -31,7 +31,7 @@ A position is 0 unless some read is repeated, since only then positions matter.
 
 @dataclass
 class SavingPlan:
-    """Hold the decision how the reverse sweep of one task obtains each value that it reads.
+    """Represent how the reverse sweep of one task obtains each value that it reads.
 
     Attributes:
         sources: The ways in which values can be had without being saved.

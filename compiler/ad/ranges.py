@@ -54,7 +54,7 @@ class Ranges:
         return Interval(low, high)
 
     def spans(self, form: Affine) -> list[Affine]:
-        """Return, for each index in the form, its greatest minus its least value.
+        """Return, for each index in an affine form, the difference of its greatest and its least value.
 
         No span is negative, because the loop of its index runs.
         """

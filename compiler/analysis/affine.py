@@ -64,15 +64,15 @@ class Affine:
     terms: tuple[tuple[Symbol, int], ...] = ()
 
     def coefficient(self, symbol: Symbol) -> int:
-        """Return the coefficient of a symbol, 0 if the form does not contain it."""
+        """Return the coefficient of a symbol in this affine form; 0 if the form does not contain the symbol."""
         return dict(self.terms).get(symbol, 0)
 
     def symbols(self) -> frozenset[Symbol]:
-        """Return the set of symbols that occur in the form."""
+        """Return the set of symbols that occur in this affine form."""
         return frozenset(s for s, _ in self.terms)
 
     def without(self, symbols: frozenset[Symbol]) -> Affine:
-        """Return the form without the terms of the given symbols."""
+        """Return this affine form without the terms of the given symbols."""
         return Affine(self.constant, tuple((s, c) for s, c in self.terms if s not in symbols))
 
 
@@ -89,7 +89,7 @@ def surely_differ(a: Affine, b: Affine) -> bool:
 
 
 def _nonzero_modulo(form: Affine, modulus: int) -> bool:
-    """Return True if the form is surely not a multiple of the modulus.
+    """Return True if an affine form is surely not a multiple of the modulus.
 
     A remainder modulo m counts as its form, because r · (f mod m) equals r · f modulo m.
     """
@@ -101,7 +101,7 @@ def _nonzero_modulo(form: Affine, modulus: int) -> bool:
 
 
 def _combine(a: Affine, b: Affine, scale: int) -> Affine:
-    """Return a + scale * b, with terms in a fixed order so that equal forms compare equal."""
+    """Return the affine form a + scale * b, with terms in a fixed order so that equal forms compare equal."""
     terms = dict(a.terms)
     for symbol, c in b.terms:
         terms[symbol] = terms.get(symbol, 0) + scale * c
@@ -111,12 +111,12 @@ def _combine(a: Affine, b: Affine, scale: int) -> Affine:
 
 
 def add(a: Affine, b: Affine, scale: int = 1) -> Affine:
-    """Return a + scale * b."""
+    """Return the affine form a + scale * b."""
     return _combine(a, b, scale)
 
 
 def subtract(a: Affine, b: Affine) -> Affine:
-    """Return a - b."""
+    """Return the affine form a - b."""
     return _combine(a, b, -1)
 
 
@@ -151,7 +151,7 @@ class IndexForms:
         return {v for v, claim in self._claims.items() if claim.group == group}
 
     def form(self, value: Value) -> Affine:
-        """Return the affine form of an integer value. A value that is not affine is a symbol of its own."""
+        """Return the affine form of an integer value; a value that is not affine is a symbol of its own."""
         pending = [] if value in self._forms else [value]
         # Operands come first, without recursion: chains of sums may be longer than Python's stack.
         while pending:
@@ -203,7 +203,7 @@ class IndexForms:
         return self._remainder(stmt)
 
     def _remainder(self, stmt: n.Op) -> Affine | None:
-        """Return the form of `a mod m`, or of `a and 2^k - 1`, if `a` is constant in a launch, else None."""
+        """Return the affine form of `a mod m`, or of `a and 2^k - 1`, if `a` is constant in a launch, else None."""
         if stmt.op not in ("mod", "bit_and"):
             return None
         a, m = (self.form(v) for v in stmt.args)
@@ -217,7 +217,7 @@ class IndexForms:
 
 
 def _modulo(form: Affine) -> Affine:
-    """Return the form with all its numbers reduced modulo 2^32 into the range of i32."""
+    """Return an affine form with all its numbers reduced modulo 2^32 into the range of i32."""
     small = [(s, (c + 2**31) % 2**32 - 2**31) for s, c in form.terms]
     return Affine((form.constant + 2**31) % 2**32 - 2**31, tuple((s, c) for s, c in small if c))
 

@@ -259,7 +259,7 @@ class _IndexAnalysis:
         return self.facts.forms.resolved(self.facts.forms.form(indices_of(stmt)[axis]), self.path)
 
     def _extent(self, stmt: Checked, axis: int) -> Affine | None:
-        """Return the affine form of the extent with which an index is compared; None if the form may wrap."""
+        """Return the affine form of the extent with which an index is compared, or None if its value may wrap."""
         if not isinstance(stmt, n.Within):
             return Affine(0, ((("shape", shape_array(stmt.array), axis), 1),))
         form = self.facts.value(stmt.extent)
@@ -271,7 +271,7 @@ class _IndexAnalysis:
         return whose, axis, form if self.facts.is_exact(form, index) else index
 
     def _goals(self, stmt: Checked, axis: int) -> tuple[Affine, ...]:
-        """Return forms that are all >= 0 exactly if the index is inside of its axis, or () if the forms may wrap."""
+        """Return affine forms that are >= 0 exactly if the index is inside of its axis, or () if they may wrap."""
         extent, index = self._extent(stmt, axis), indices_of(stmt)[axis]
         if extent is None or index.type not in (i32, i64) or not self.facts.widens_exactly(index):
             return ()
@@ -341,7 +341,7 @@ class _IndexAnalysis:
 
 
 def _is_fixed(form: Affine, made: set[Value], index: Value) -> bool:
-    """Return True if every symbol of a form, except the loop index, can be computed before the loop."""
+    """Return True if every symbol of an affine form, except the loop index, can be computed before the loop."""
     return all(s == index or isinstance(s, tuple) or isinstance(s, Value) and s not in made for s in form.symbols())
 
 

@@ -35,7 +35,7 @@ class ResolvedForms(IndexForms):
         self.kept: dict[Value, tuple[Affine, BranchPath]] = {}
 
     def resolved(self, form: Affine, path: BranchPath) -> Affine:
-        """Return the form with locals replaced by the values set, if these were set on the same branch path."""
+        """Return the affine form with locals replaced by the values set, if these were set on the same branch path."""
         for symbol, c in form.terms:
             known = self.kept.get(symbol) if isinstance(symbol, Value) else None
             if known is not None and known[1] <= path:
@@ -99,12 +99,12 @@ class IndexFacts(FactSet):
         return type_interval(value.type) if form.terms else rounded_interval(point(form.constant), value.type)
 
     def is_faithful(self, form: Affine, like: Value) -> bool:
-        """Return True if the form never leaves the range of `like`'s type, so that no arithmetic in it can wrap."""
+        """Return True if an affine form never leaves the range of `like`'s type, so that none of its terms wraps."""
         low, high = type_interval(like.type)
         return low <= self.least(form) and self.most(form) <= high
 
     def _alternatives(self, symbol: Symbol) -> tuple[Affine, ...]:
-        """Return the forms of the operands of a `select`, `min` or `max`, or () for any other symbol."""
+        """Return the affine forms of the operands of a `select`, `min` or `max`, or () for any other symbol."""
         stmt = self.forms.made.get(symbol) if isinstance(symbol, Value) else None
         if not isinstance(stmt, n.Op) or stmt.op not in ("select", "min", "max") or not stmt.result.type.is_int:
             return ()
@@ -189,7 +189,7 @@ class IndexFacts(FactSet):
         return True
 
     def is_exact(self, form: Affine, index: Value) -> bool:
-        """Return True if a 32-bit or 64-bit integer equals its form as a whole number.
+        """Return True if a 32-bit or 64-bit integer equals its affine form as a whole number.
 
         A form with a remainder as a symbol is not exact, because the symbol does not say of what type its operand was.
         """

@@ -69,11 +69,11 @@ class FactSet:
         self._facts.append(fact)
 
     def least(self, form: Affine) -> Number:
-        """Return a lower bound of a form, from the intervals of its symbols alone."""
+        """Return a lower bound of an affine form, computed from the intervals of its symbols alone."""
         return least_sum(form.constant, [(self._ranges(s), c) for s, c in form.terms])
 
     def most(self, form: Affine) -> Number:
-        """Return an upper bound of a form, from the intervals of its symbols alone."""
+        """Return an upper bound of an affine form, computed from the intervals of its symbols alone."""
         return greatest_sum(form.constant, [(self._ranges(s), c) for s, c in form.terms])
 
     def holds(self, goal: Affine) -> bool:

@@ -39,7 +39,7 @@ class LaunchRanges:
             self.known[index] = index_interval(self.of(begin), self.of(end), 1, operator.add)
 
     def of(self, value: Value) -> NumberInterval:
-        """Return the interval of a value; that of a value that is no integer is the interval of its type."""
+        """Return the interval of a value in one launch; for a real or boolean, return the interval of its type."""
         pending = [] if value in self.known else [value]
         # Operands come first, without recursion: a chain of sums may be longer than the stack of the interpreter.
         while pending:

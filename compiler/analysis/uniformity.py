@@ -98,7 +98,7 @@ class Uniformity:
         return self._levels.setdefault(name, self._level) == self._level
 
     def diverged(self, name: str) -> bool:
-        """Return True if this point is nested in other divergent branches than the declaration of a name."""
+        """Return True if other divergent branches surround this point than the declaration of a name."""
         return self._levels[name] != self._level
 
     def vary(self, stmt: Stmt) -> None:
@@ -111,7 +111,7 @@ class Uniformity:
 
 @RULES.row(n.Const, n.Arg, n.Shape, n.Op, n.Cast, n.BitCast, n.Load)
 def _function_of_operands(u: Uniformity, stmt: Stmt) -> None:
-    """Record that the result differs between lanes if an operand does."""
+    """Record that the result of a statement differs between lanes if one of its operands does."""
     if not u.is_uniform(*operands(stmt)):
         u.vary(stmt)
 

@@ -278,7 +278,7 @@ def _root(t: Tracer, square: Operand) -> Operand:
 
 @_method("transpose")
 def _transpose(t: Tracer, a: MatrixValue) -> Operand:
-    """Return the transpose; that of a vector is a matrix of one row."""
+    """Return the transpose of a matrix; the transpose of a vector is a matrix of one row."""
     if len(a.shape) == 1:
         return MatrixValue((1, a.shape[0]), a.items)
     n, m = a.shape

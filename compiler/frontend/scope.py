@@ -132,7 +132,7 @@ class Scopes:
 
     @contextmanager
     def iterations(self) -> Iterator[Callable[[], None]]:
-        """Yield a function to call at the start of each unrolled iteration; it hides names of the iteration before.
+        """Yield a function that is called before each unrolled iteration and hides the names of the previous one.
 
         A local that ends in one iteration has ended after the loop, but does not exist yet in the next iteration.
         """

@@ -290,7 +290,7 @@ def local_names(code: CodeType, tree: ast.FunctionDef) -> Mapping[str, int]:
 
 
 def read_names(tree: ast.AST) -> frozenset[str]:
-    """Return the names that a function reads somewhere."""
+    """Return the names that a function reads anywhere in its body."""
     return frozenset(p.id for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Load))
 
 

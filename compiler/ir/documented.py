@@ -9,7 +9,7 @@ C = TypeVar("C", bound=type)
 
 
 class InstanceText:
-    """An `InstanceText` is a descriptor for `__doc__` that returns a text of its own for each instance of a class.
+    """An `InstanceText` is a descriptor for `__doc__` that gives each instance of a class its own docstring.
 
     Attributes:
         of_class: docstring of the class.

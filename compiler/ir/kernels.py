@@ -1,4 +1,4 @@
-"""This module defines kernels and what they consist of beside statements: parameters, temporaries and tasks.
+"""This module defines kernels and their parts other than statements: parameters, temporaries and tasks.
 
 All are immutable plain data without behavior.
 """

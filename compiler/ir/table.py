@@ -110,7 +110,7 @@ class Table(Generic[K, V]):
         return add
 
     def derived(self, key: K) -> str:
-        """Return the text that says what the entry of a key is derived from, or "" if it must be written by hand."""
+        """Return a text that names the source of a derived table entry, or "" if the entry must be written by hand."""
         return self._derive(key) if self._derive else ""
 
     def unwritten(self, key: K) -> Callable[..., NoReturn]:

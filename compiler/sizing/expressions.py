@@ -98,7 +98,7 @@ class SizeExpr:
 
     @property
     def interval(self) -> NumberInterval:
-        """Return the interval that holds the value."""
+        """Return an interval that contains the value of this expression."""
         return Interval(self.low, self.high)
 
     @property

@@ -65,7 +65,7 @@ def _compared(name: str) -> SymbolicRule:
 
 @dataclass(frozen=True)
 class SizeRule:
-    """Represent what is known of the result of an operation; a rule that is None knows nothing.
+    """Represent the rules for what is known of an operation's result; a rule that is None means: nothing.
 
     Attributes:
         integer: The rule for operands that are integers.

@@ -78,7 +78,7 @@ def walk_loop_body(
 def _walk(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval]]:
-    """Analyze a loop body once; return its changes of outer adstacks' heights, and the peak heights of its own."""
+    """Analyze a loop body once; return its effect on the heights of outer adstacks, and the peaks of its own ones."""
     around, bounds = r.state.around, dict(r.state.bounds)
     enter()
     found = r.block(stmt.body)
@@ -89,7 +89,7 @@ def _walk(
 def _steps(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None], before: dict[str, SymbolicInterval], names: list[str]
 ) -> dict[str, CarriedStep]:
-    """Return how one trip of the loop changes each local; locals whose change is unknown are left out."""
+    """Return, for each local, its change by one trip of the loop; locals with an unknown change are left out."""
     symbols = {name: variable(SYMBOL + r.symbol(), *_bounds(r.dtypes[name])) for name in names}
     r.state.locals = {**before, **{name: s.exact_interval(symbol) for name, symbol in symbols.items()}}
     _walk(r, stmt, enter)
@@ -103,7 +103,7 @@ def _bounds(dtype: Scalar) -> tuple[int, int]:
 
 
 def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
-    """Return how a trip of a loop changes a local, given its last value in terms of the first; None if unknown."""
+    """Return the change of a local by a trip, given its last value in terms of its first, or None if unknown."""
     if after is None or after.is_condition or after.is_real:
         return None
     growth = _growth(after, symbol)

@@ -116,7 +116,7 @@ class ClosedForms:
         self.around = around
 
     def close(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
-        """Return the sum or maximum of the body over begin .. end, in closed form if there is a small one."""
+        """Return the sum or maximum of the body over begin .. end, in closed form if a small one exists."""
         plain = range_node(self.kind, self.number, begin, end, body)
         if plain.args == () or plain.size > MOST:
             return plain
@@ -143,7 +143,7 @@ class ClosedForms:
         return select_value(positive(range_length(begin, end, self.around)), value, ZERO)
 
     def _constant(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr:
-        """Return the closed form for a body that does not depend on the index."""
+        """Return the closed form of a sum or maximum whose body does not depend on the index."""
         if self.kind == "largest":
             return self._nonempty(begin, end, maximum(ZERO, body))
         product = mul(range_length(begin, end, self.around), body)
@@ -151,7 +151,7 @@ class ClosedForms:
         return self._nonempty(begin, end, product) if body.reads else product
 
     def _linear(self, begin: SizeExpr, end: SizeExpr, slope: SizeExpr, rest: SizeExpr) -> SizeExpr:
-        """Return the closed form for the body slope * index + rest."""
+        """Return the closed form of a sum or maximum whose body is slope * index + rest."""
         first, last = (add(mul(slope, at), rest) for at in (begin, sub(end, ONE)))
         if self.kind == "largest":
             return self._nonempty(begin, end, maximum(ZERO, first, last))
@@ -165,7 +165,7 @@ class ClosedForms:
         return self._nonempty(begin, end, product) if product.reads else product
 
     def _extreme(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a body max(...) or min(...), rewritten as a choice between its arguments."""
+        """Return the closed form for a body max(...) or min(...), after rewriting it as a choice between arguments."""
         if body.kind == "max" and self.kind == "largest":
             return maximum(*(self.close(begin, end, part) for part in body.args))
         make = maximum if body.kind == "max" else minimum
@@ -187,7 +187,7 @@ class ClosedForms:
         return self._nonempty(begin, end, made) if any(f.reads for f in outside) else made
 
     def _terms(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a sum: terms with a closed form one by one, the others in one remaining range."""
+        """Return the sum of closed forms of those terms that have one, plus one sum over a range of all other terms."""
         if self.kind == "largest":
             return None
         constant, terms = linear(body)

@@ -156,7 +156,7 @@ class SizeRecognizer:
     # -- blocks ---------------------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Flows, Peaks]:
-        """Return how a block changes the heights of outer adstacks, and the peak heights of its own adstacks."""
+        """Return the change of outer adstacks' heights by a block, and the peak heights of the block's adstacks."""
         flows, peaks, own = Flows(), Peaks(), set[str]()
         for stmt in block:
             if isinstance(stmt, n.Set) and stmt.var in self.counters:
@@ -251,7 +251,7 @@ class SizeRecognizer:
     # -- control --------------------------------------------------------------------------------------------
 
     def branch(self, stmt: n.If) -> tuple[Flows, Peaks]:
-        """Return how a branch, with both of its blocks, changes adstack heights, and the peak heights."""
+        """Return the change of adstack heights by a branch with both of its blocks, and the peak heights."""
         condition = self.span(stmt.cond)
         c, before, around = condition.exact, self.state.locals, self.state.around
         sides, found = [], []
@@ -271,7 +271,7 @@ class SizeRecognizer:
         return flows, peaks
 
     def loop(self, stmt: n.For) -> tuple[Flows, Peaks]:
-        """Return how a for loop, which may end early, changes adstack heights, and the peak heights."""
+        """Return the change of adstack heights by a `for` loop, which may end early, and the peak heights."""
         begin, end = self.spans((stmt.begin, stmt.end))
         early = stmt.stop is not None
         loop = self._range(begin, end, early) if stmt.step == 1 else self._stepped(stmt, begin, end)
@@ -291,7 +291,7 @@ class SizeRecognizer:
         return self._range(s.NOTHING, s.maximum(s.NOTHING, count), stmt.stop is not None)
 
     def repeat(self, stmt: n.While) -> tuple[Flows, Peaks]:
-        """Return how a while loop of unknown trip count changes adstack heights, and the peak heights."""
+        """Return the change of adstack heights by a `while` loop of unknown trip count, and the peak heights."""
         unknown = LoopRange(None, UNKNOWN, UNKNOWN, UNKNOWN, True, {})
         names = self.assigned(stmt.condition + stmt.body)
         # A trip finds what an earlier trip has left, so nothing that the loop sets is known.

@@ -52,7 +52,7 @@ POP = StackFlow(s.constant_interval(-1), NOTHING, ONE)
 
 
 def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
-    """Return how two pieces of code, run one after the other, change the height of an adstack together."""
+    """Return the change of an adstack's height by two pieces of code that run one after the other."""
     if x is STILL or y is STILL:
         return y if x is STILL else x
     net = s.add(x.net, y.net)
@@ -64,7 +64,7 @@ def sequential_flow(x: StackFlow, y: StackFlow) -> StackFlow:
 
 
 def branching_flow(condition: SymbolicInterval, x: StackFlow, y: StackFlow) -> StackFlow:
-    """Return how a branch changes the height of an adstack: as x if the condition is true, and as y if not."""
+    """Return the change of an adstack's height by a branch: x if the condition is true, and y if it is false."""
     net = s.select_interval(condition, x.net, y.net)
     if x.only_pushes and y is STILL or y.only_pushes and x is STILL or x.only_pushes and y.only_pushes:
         return StackFlow(net, net)
@@ -128,7 +128,7 @@ class LoopRange:
 
 
 def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
-    """Return how a loop changes the height of an adstack, given how one trip of its body changes the height."""
+    """Return the change of an adstack's height by a loop, given the change by one trip of its body."""
     if body is STILL:
         return STILL
     if body.only_pushes:

@@ -266,7 +266,7 @@ _JOINED: dict[str, Callable[..., SizeExpr]] = {"not": a.negate, "and": a.all_of,
 
 
 def numbered(x: SizeExpr, names: dict[int, int] | None = None) -> SizeExpr:
-    """Return the expression with loop indices renumbered by depth of nesting, as the parser numbers them."""
+    """Return the expression with loop indices numbered by depth of nesting, which is the numbering of the parser."""
     names = names or {}
     if x.kind == "var":
         return variable(names.get(variable_of(x), variable_of(x)), x.low, x.high)

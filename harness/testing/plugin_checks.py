@@ -30,7 +30,7 @@ ORACLES = ("jax", "dual", "taylor")
 
 @dataclass
 class OpenPanel(ExecutorPanel):
-    """Represent a panel of executors to which the user has added executors of their own."""
+    """Represent a panel with all backends, to which the user has added further executors."""
 
     extra: Sequence[Executor] = ()
 

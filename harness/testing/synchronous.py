@@ -25,7 +25,7 @@ class SyncExecutable:
 
     @property
     def growths(self) -> int:
-        """Return how often a launch of this kernel made the adstack heap larger."""
+        """Return the number of launches of this kernel for which the adstack heap had to be made larger."""
         return self.executable.growths
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:

@@ -28,7 +28,7 @@ _SHOWN = 60
 
 
 class MalformedDataError(ValueError):
-    """Signal that data read from a file does not have the form in which this project writes it.
+    """Signal that data read from a file does not have the format in which this project writes it.
 
     Attributes:
         reason: what is wrong.

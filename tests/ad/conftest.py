@@ -1,4 +1,4 @@
-"""Fixtures of the reverse-mode tests: every kernel runs on every host backend, in f32 and f64."""
+"""Fixtures of the reverse-mode tests, by which every kernel runs on every host backend, in f32 and f64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRECISIONS = ("f64", "f32")
 
 @pytest.fixture(params=[(b, p) for b in BACKENDS for p in PRECISIONS], ids=lambda p: f"{p[0]}-{p[1]}")
 def machine(request):
-    """An initialized runtime. real(values), ints(values) make fields."""
+    """Start a runtime on one backend and precision, with `real(values)` and `ints(values)`, which make fields."""
     backend, precision = request.param
     fp = getattr(sg, precision)
     sg.init(arch=getattr(sg, backend), default_fp=fp)
@@ -43,14 +43,14 @@ def machine(request):
 
 
 class Gradient(np.ndarray):
-    """A gradient that can be compared with a closed form, which is evaluated in f64 at numbers that f32 has rounded."""
+    """A gradient to be compared with a closed form, which is evaluated in f64 for inputs that f32 has rounded."""
 
     def near(self, form):
         near(self.known, self.name, np.asarray(self), form)
 
 
 def rounded(launch):
-    """What a launch finds, off by half an ulp of its own type."""
+    """Return the arrays before a launch, with error bounds of half an ulp of their types."""
     arrays = {name: a for name, a in launch.before.items() if not name.endswith(GRAD)}
     halves = {
         k: np.spacing(np.abs(a)).astype(float) / 2 if a.dtype == np.float32 else np.zeros(a.shape)
@@ -60,7 +60,7 @@ def rounded(launch):
 
 
 def gradients(kernel, seeds, wrt, *args):
-    """Run forward, then backward; the gradients of `wrt` for seeds of 1 (or as given) in `seeds`."""
+    """Run a kernel and its gradient; return the gradients of the fields in `wrt` for the given seeds of adjoints."""
     with capture() as recorded:
         kernel(*args)
         for field in wrt:
@@ -79,5 +79,5 @@ def gradients(kernel, seeds, wrt, *args):
 
 @pytest.fixture
 def backward():
-    """The function above."""
+    """Return the function `gradients`."""
     return gradients

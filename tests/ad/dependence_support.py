@@ -1,4 +1,4 @@
-"""What the tests of dependences and of marks share: refusals by hand and under a tape, gradients by differences."""
+"""Helpers of the tests of dependences and marks: assert refusals by hand and under a tape, compare gradients."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BACKENDS = ("reference", "cpu")
 
 
 def start(backend):
-    """A runtime in double precision."""
+    """Start the runtime in double precision."""
     sg.init(arch=getattr(sg, backend), default_fp=sg.f64)
 
 
 def refused(kernel, *fragments, args=()):
-    """The gradient is refused by hand, and under a tape when the kernel is launched; nothing is written to adjoints."""
+    """Assert that the gradient is refused by hand and under a tape, and that no adjoint is written."""
     kernel.ir() if not args else None
     fields = [] if args else [f for f in kernel.cache().last.captured.values() if getattr(f, "needs_grad", False)]
     loss = sg.field(sg.f64, (), needs_grad=True)
@@ -43,7 +43,7 @@ def refused(kernel, *fragments, args=()):
 
 
 def taped(kernel, x, y):
-    """The gradient of sum(y * weights) by x under a tape, and by central differences."""
+    """Return the gradient of sum(y * weights) with respect to x, by a tape and by central differences."""
     weights = np.linspace(1.0, 2.0, y.shape[0])
     start = x.to_numpy(), y.to_numpy()
 

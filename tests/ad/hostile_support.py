@@ -1,4 +1,4 @@
-"""Judges the gradient of a whole kernel by dual numbers on the kernel as it was traced.
+"""Judge the gradient of a whole kernel by dual numbers, which run on the kernel as it was traced.
 
 One random direction t and one random seed c: <c, J t> by dual numbers equals <Jᵀ c, t> by the grad kernel, for both
 lowerings on the reference and for the CPU backend. Nothing that the compiler does after tracing is shared.
@@ -24,12 +24,12 @@ EPS = np.finfo(np.float64).eps
 
 
 def setup():
-    """Double precision on the reference; fields come after this."""
+    """Start the runtime on the reference in double precision; fields are made after this call."""
     sg.init(arch=sg.reference, default_fp=sg.f64)
 
 
 def real(*values, dtype=sg.f64, grad=True):
-    """A field of these values (or of one array) with a gradient."""
+    """Return a field with a gradient that holds these values, or the contents of one array."""
     content = np.asarray(values[0] if len(values) == 1 and np.ndim(values[0]) else values, dtype.dtype)
     field = sg.field(dtype, shape=content.shape, needs_grad=grad)
     field.from_numpy(content)
@@ -37,12 +37,12 @@ def real(*values, dtype=sg.f64, grad=True):
 
 
 def ints(*values, dtype=sg.i32):
-    """An integer field of these values, or of one array."""
+    """Return an integer field that holds these values, or the contents of one array."""
     return real(*values, dtype=dtype, grad=False)
 
 
 def source_jvp(kernel, arrays, scalars, tangents):
-    """`dual.jvp` for a kernel of stage source: values and locals of a task are seen by later tasks."""
+    """Return the result of `dual.jvp` for a kernel of stage source, whose tasks see values of earlier tasks."""
     memory = dual._memory(kernel, arrays, tangents)
     values, variables, key = {}, {}, (0, 0)
     with np.errstate(all="ignore"):
@@ -66,7 +66,7 @@ def launch(lowered, arrays, scalars, backend):
 
 
 def judge_ir(kernel, arrays, scalars, seed=0, tolerance=1e6 * EPS, ways=WAYS):
-    """Assert that forward and gradient are right. Raises NotDifferentiable and Unsupported."""
+    """Assert that values and gradient of a kernel are right; NotDifferentiable and Unsupported pass through."""
     rng = np.random.default_rng(seed)
     names = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
     tangents, cotangents = ({k: rng.normal(size=arrays[k].shape) for k in names} for _ in range(2))
@@ -90,21 +90,21 @@ def judge_ir(kernel, arrays, scalars, seed=0, tolerance=1e6 * EPS, ways=WAYS):
 
 
 def contents(kernel):
-    """The IR of a kernel of fields, and what the fields hold."""
+    """Return the IR of a kernel over fields, and the contents of the fields."""
     source = kernel.ir()
     names = [p.name for p in source.params if isinstance(p.type, ArrayType)]
     return source, {name: kernel.cache().last.captured[name].to_numpy() for name in names}
 
 
 def judge(kernel, *args, **options):
-    """Assert that forward and gradient of a kernel of fields are right at what the fields hold now."""
+    """Assert that values and gradient of a kernel over fields are right for the present contents of the fields."""
     source, arrays = contents(kernel)
     names = [p.name for p in source.params if not isinstance(p.type, ArrayType)]
     judge_ir(source, arrays, dict(zip(names, args)), **options)
 
 
 def refused(kernel, *fragments, kind=sg.NotDifferentiable):
-    """Assert that there is no gradient, by a located error that says these things, before or at the launch."""
+    """Assert that the gradient is refused, before or at the launch, by a located error with these texts."""
     source, arrays = contents(kernel)
     for lowering in ("lean", "classic"):
         with pytest.raises(kind) as caught:

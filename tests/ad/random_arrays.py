@@ -14,7 +14,7 @@ SIZE = 3
 
 
 class Generator:
-    """Writes the body of a parallel task over x[%2], n[%2]; stores to y[%2] what depends on all state."""
+    """Write the random body of a parallel task over x[%2] and n[%2], whose store to y[%2] depends on all its state."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -63,14 +63,14 @@ class Generator:
         return at, [const, mod]
 
     def _count(self, reals: list[str], ints: list[str], arrays: list[str], depth: int, loops: int) -> list[str]:
-        """A carried integer that later indices use."""
+        """Write code that changes an integer which each trip passes to the next and which later indices use."""
         old, get = self.value("i32", "get k")
         new, add = self.value("i32", f"add {old}, {self.pick(ints)}")
         ints.append(new)
         return [get, add, f"set k, {new}"]
 
     def _write(self, reals: list[str], ints: list[str], arrays: list[str], depth: int, loops: int) -> list[str]:
-        """h[i] = f(a real), now and then twice in a row or of an inactive value."""
+        """Write code that stores a function of a real to an element h[i], sometimes of an inactive value."""
         at, lines = self._index(ints)
         if self.rng.random() < 0.15:
             new, made = self.value("f64", f"cast {self.pick(ints)}")
@@ -79,7 +79,7 @@ class Generator:
         return [*lines, made, f"set_element {self.pick(arrays)}[{at}], {new}"]
 
     def _use(self, reals: list[str], ints: list[str], arrays: list[str], depth: int, loops: int) -> list[str]:
-        """t = h[i]; a = sin(a * t + r): both operands of the product are read by the reverse sweep."""
+        """Write t = h[i]; a = sin(a * t + r), so that the reverse sweep reads both operands of the product."""
         at, lines = self._index(ints)
         element, read = self.value("f64", f"get_element {self.pick(arrays)}[{at}]")
         old, get = self.value("f64", "get a")
@@ -107,7 +107,7 @@ class Generator:
         return [const, bound, f"for {index}: i32 in {zero} .. {self.pick((end, '%4'))} {{", *body, "}"]
 
     def _while(self, reals: list[str], ints: list[str], arrays: list[str], depth: int, loops: int) -> list[str]:
-        """Three times or fewer; the condition counts in an array of integers, which the body indexes by."""
+        """Write a loop of at most three trips, whose condition counts in an integer array that the body reads."""
         self.arrays += 1
         name = f"g{self.arrays}"
         here, at = self.value("i32", f"const {self.rng.integers(SIZE)}")
@@ -124,7 +124,7 @@ class Generator:
 
 
 def make_text(seed: int) -> str:
-    """A kernel of stage source."""
+    """Return the text of a random kernel of stage source."""
     lines = Generator(seed).body()
     return (
         f"kernel random_arrays({PARAMS}) {{\n  bounds {{ %0: i32 = const 0  %1: i32 = shape x, 0 }}\n"

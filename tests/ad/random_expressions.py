@@ -1,4 +1,4 @@
-"""Scopes, indices and expressions of the random programs."""
+"""Draw scopes, indices and expressions for random kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ, OWN, ADDED, EXTREME, FREE, ABSENT = "read", "own", "added", "extreme", "fr
 
 
 class Scope:
-    """Names and values that a statement may use. ranges: loop indices with their least and greatest value."""
+    """The names and values that a statement may use; `ranges` has the least and greatest value of loop indices."""
 
     def __init__(self) -> None:
         self.reals: list[str] = []
@@ -33,7 +33,7 @@ class Scope:
 
 
 class Expressions:
-    """What a random kernel computes with at one point of its making."""
+    """Draw the expressions that a random kernel computes at one point of its construction."""
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
@@ -64,11 +64,11 @@ class Expressions:
     # -- indices -------------------------------------------------------------------------------------------------
 
     def wrapped(self, value: Value, extent: int) -> Value:
-        """A data-dependent index inside [0, extent)."""
+        """Return a data-dependent index that is kept inside [0, extent)."""
         return self.b.op("mod", value, self.b.const(extent, value.type))
 
     def affine(self, extent: int) -> Value | None:
-        """a·index + k of a loop around, if some choice stays inside."""
+        """Return a·index + k for an enclosing loop with a and k that keep it inside, or None if there are none."""
         fitting = [
             (index, a, k)
             for index, low, high in self.scope.ranges
@@ -95,7 +95,7 @@ class Expressions:
         return b.const(self.r.randrange(extent), i32)
 
     def element(self, array: str) -> tuple[Value, ...]:
-        """Indices of an access to the array that its role in this task allows."""
+        """Return the indices of an access to the array that are allowed by the array's role in this task."""
         if self.roles.get(array) != OWN:
             return tuple(self.anywhere(extent) for extent in SHAPES[array])
         own = self.lanes[-1]
@@ -169,7 +169,7 @@ class Expressions:
         return made
 
     def bounded(self) -> Value:
-        """A real of order one."""
+        """Return a real of magnitude about one."""
         return self.b.op("tanh", self.real()) if self.chance(0.3) else self.b.op("sin", self.real())
 
     def condition(self) -> Value:

@@ -41,7 +41,7 @@ class _Generator:
     # -- expressions ---------------------------------------------------------------------------------------------
 
     def index(self) -> Value:
-        """Own index, a gather, or a constant: always inside the arrays."""
+        """Return a random index that is always inside: of the own element, from an array, or a constant."""
         b = self.b
         return self.pick(
             lambda: self.lane,
@@ -187,7 +187,7 @@ class _Generator:
         self.b.emit(n.Scope(tuple(body)))
 
     def exit(self) -> None:
-        """A guarded exit of a random depth; sometimes an unguarded one."""
+        """Emit an exit of random depth, mostly under a condition."""
         if not self.frames or self.r.random() < 0.1:
             stmt: Stmt = n.Return()
         else:
@@ -216,12 +216,12 @@ class _Generator:
 
 
 def make_kernel(seed: int) -> Kernel:
-    """A random kernel; the same for the same seed."""
+    """Return a random kernel, which is the same for the same seed."""
     return _Generator(seed).kernel(seed)
 
 
 def make_arrays(seed: int) -> dict[str, np.ndarray]:
-    """Inputs with distinct lanes and non-zero initial outputs."""
+    """Return random inputs that differ between lanes, and non-zero initial outputs."""
     rng = np.random.default_rng(seed)
     arrays = {a: rng.uniform(-1.2, 1.2, LANES) for a in REALS}
     return arrays | {"c": rng.integers(0, 4, LANES).astype(np.int32)}

@@ -25,7 +25,7 @@ READ, OWN, ADDED, EXTREME, FREE, ABSENT = base.READ, base.OWN, base.ADDED, base.
 
 
 class _Program(base.Expressions):
-    """Statements and tasks."""
+    """Draw the statements and the tasks of one random kernel."""
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -75,13 +75,13 @@ class _Program(base.Expressions):
             self.b.set(self.r.choice(self.scope.flags), self.condition())
 
     def reduce(self) -> None:
-        """v = op(v, e) of a kernel-level variable that this parallel task reduces."""
+        """Emit v = op(v, e) for a kernel-level variable into which this parallel task reduces."""
         if self.reduced:
             var, op = self.r.choice(list(self.reduced.items()))
             self.b.set(var, self.b.op(op, self.b.get(var, f64), self.bounded()))
 
     def write(self) -> None:
-        """One statement that changes memory, as the role of its array allows."""
+        """Emit one statement that changes memory in a way that the role of its array allows."""
         b, written = self.b, self.allowed(OWN, ADDED, EXTREME, FREE)
         if not written:
             return
@@ -114,7 +114,7 @@ class _Program(base.Expressions):
         self.b.if_(condition, then, orelse)
 
     def for_(self, depth: int) -> None:
-        """Constant ranges (whose indices may index arrays affinely), or ranges that depend on data."""
+        """Emit a loop over a constant range, whose index may occur in affine indices, or over one from data."""
         b, step = self.b, self.r.choice((1, 1, 1, 2, -1, -2))
         index = b.fresh(i32)
         known = self.chance(0.6)
@@ -160,7 +160,7 @@ class _Program(base.Expressions):
         b.emit(n.While(tuple(condition), below, tuple(body)))
 
     def inlined(self) -> Value:
-        """A function with an early return, as the frontend inlines it; it may store."""
+        """Emit an inlined function with an early return, as the frontend inlines it; the function may store."""
         b = self.b
         result = b.local(self.name("f"), u1)
         outer, self.scope = self.scope, self.scope.copy()
@@ -196,7 +196,7 @@ class _Program(base.Expressions):
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     def serial(self) -> Task:
-        """Straight code and loops of the kernel itself; what it declares at its top is seen by later tasks."""
+        """Return serial code of the kernel, whose top-level declarations later tasks can use."""
         self.roles = {**dict.fromkeys(SHAPES, FREE), "k": FREE}
         self.reduced, self.lanes = {}, ()
         self.budget = self.r.randint(1, 5)
@@ -229,14 +229,14 @@ class _Program(base.Expressions):
         return Task(tuple(body), self.lanes, tuple(bounds), tuple(e[0] for e in ends), tuple(e[1] for e in ends))
 
     def borrow(self, reals: list[str]) -> None:
-        """Locals of this task that start as variables of the kernel, which a parallel task may not overwrite."""
+        """Declare locals of this task that start as copies of kernel-level variables, which it may not overwrite."""
         for names, dtype in ((reals, f64), (self.scope.ints, i32), (self.scope.flags, u1)):
             made = [self.b.local(self.name("v"), dtype, self.b.get(v, dtype)) for v in names if self.chance(0.5)]
             kept = {f64: "reals", i32: "ints", u1: "flags"}[dtype]
             setattr(self.scope, kept, made)
 
     def assign(self, flat: bool) -> None:
-        """What this task may do with each array."""
+        """Choose for each array how this task may access it."""
         flats = (READ, OWN, OWN, ADDED, EXTREME, ABSENT) if flat else (READ, ADDED)
         kinds = {**dict.fromkeys(FLAT, flats), **dict.fromkeys(GRID, (READ, OWN, OWN, ADDED))}
         kinds |= {"m": (READ, ADDED, EXTREME), "l": (READ, ADDED)}
@@ -245,7 +245,7 @@ class _Program(base.Expressions):
         self.extreme = self.r.choice(("min", "max"))
 
     def extent(self) -> tuple[Value, Value]:
-        """Begin and end over lanes: all, or as many as a kernel-level integer says."""
+        """Return begin and end of a range of lanes: all of them, or as many as a kernel-level integer says."""
         b = self.b
         choices = [lambda: b.shape("x", 0), lambda: self.wrapped(b.arg("n", i32), LANES + 1)]
         if self.scope.ints:
@@ -262,12 +262,12 @@ class _Program(base.Expressions):
 
 
 def make_program(seed: int) -> Kernel:
-    """A random kernel of stage source; the same for the same seed."""
+    """Return a random kernel of stage source, which is the same for the same seed."""
     return _Program(seed).kernel(seed)
 
 
 def make_state(seed: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Arrays and scalars to run it on."""
+    """Return arrays and scalars on which the random kernels run."""
     rng = np.random.default_rng(seed)
     arrays = {a: rng.uniform(-1.2, 1.2, shape) for a, shape in SHAPES.items()}
     arrays |= {"c": rng.integers(0, 4, LANES).astype(np.int32), "k": rng.integers(0, 4, 2).astype(np.int32)}

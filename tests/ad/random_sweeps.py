@@ -17,7 +17,7 @@ SHAPES = {"a": (7,), "b": (4, 4), "y": (3,)}
 
 
 class _Sweep:
-    """tight: one statement in a nest of two loops, where every conflict between iterations counts."""
+    """Draw one kernel of a loop nest; if `tight`, it has one statement in which every conflict counts."""
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
@@ -33,7 +33,7 @@ class _Sweep:
         return self.b.const(value, i32)
 
     def affine(self, offsets: range, own: tuple[int, ...] = ()) -> Value:
-        """Factors times loop indices, innermost first, plus an offset; sometimes an argument or a loaded number."""
+        """Return an affine index: loop indices times factors, plus an offset, sometimes plus an argument or a load."""
         b, total = self.b, self.number(self.r.choice(offsets))
         terms = list(zip(reversed(self.indices), own))
         if not own:
@@ -49,7 +49,7 @@ class _Sweep:
         return total
 
     def place(self, array: str) -> tuple[tuple[Value, ...], Value]:
-        """Indices, and whether they are inside."""
+        """Return the indices of an element, and the condition that they are inside of the array."""
         b = self.b
         own = self.factors[array] if self.r.random() < 0.75 else [()] * len(SHAPES[array])
         at = tuple(self.affine(range(3) if f else range(-2, 5), f) for f in own)
@@ -60,7 +60,7 @@ class _Sweep:
         return at, inside
 
     def step(self) -> None:
-        """array[..] = f(array[..], v); v = g(v, array[..]): guarded by the extents."""
+        """Emit array[..] = f(array[..], v) and v = g(v, array[..]) under the condition that all indices are inside."""
         b = self.b
         source, target = self.r.choice(("aa", "aa", "bb", "ab", "ba"))
         at, inside = self.place(source)
@@ -134,12 +134,12 @@ class _Sweep:
 
 
 def make_sweep(seed: int) -> Kernel:
-    """A random kernel of stage source; the same for the same seed."""
+    """Return a random kernel of stage source, which is the same for the same seed."""
     return _Sweep(seed).kernel(seed)
 
 
 def make_state(seed: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Arrays and scalars to run it on."""
+    """Return arrays and scalars on which the random kernels run."""
     rng = np.random.default_rng(seed)
     arrays = {a: rng.uniform(-1.2, 1.2, shape) for a, shape in SHAPES.items()}
     return arrays | {"c": rng.integers(0, 4, 3).astype(np.int32)}, {"n": int(rng.integers(0, 5))}

@@ -1,4 +1,4 @@
-"""The tables of docs/ad.md, and kernels of their rows: what is written there is what the tests run."""
+"""Read the tables of docs/ad.md and make kernels of their rows, so that tests run what the page claims."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ GUARDED = [
 
 
 def table(head: str) -> list[list[str]]:
-    """The rows of the table under a heading, one text a cell, backquotes left out."""
+    """Return the rows of the table under a heading as lists of cell texts, without backquotes."""
     part = PAGE.read_text().split(f"\n## {head}\n")[1].split("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")]
     return [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def numbers(text: str) -> list[object]:
-    """A cell: a number, or a list of them; several, if it says `or`."""
+    """Return the numbers, or lists of numbers, that a cell names; `or` separates alternatives."""
     return [ast.literal_eval(part) if "[" in part else float(part) for part in text.split(" or ")]
 
 
 def start(monkeypatch: pytest.MonkeyPatch, executor: tuple[str, str, str]) -> object:
-    """A fresh runtime on this executor; gives its real type."""
+    """Start the runtime on an executor with one policy, and return its default real type."""
     arch, policy, fp = executor
     sg.init(arch=getattr(sg, arch), default_fp=getattr(sg, fp))
     whole = functools.partial(PREPARE, lowering=policy)
@@ -51,7 +51,7 @@ _COUNT = itertools.count()
 
 
 def module(folder: Path, text: str) -> ModuleType:
-    """Python text as a module of a file of its own, for kernels are read from their source."""
+    """Write a Python text to a file and return it as a module, because kernels are read from their files."""
     name = f"rows_{next(_COUNT)}"
     path = folder / f"{name}.py"
     path.write_text(re.sub(r"^\n+", "", text))

@@ -18,7 +18,7 @@ N = X.size
 
 @dataclass
 class Case:
-    """x, loss: fields. run: the launches. twin: the loss as a function of x in JAX. start: other fields' content."""
+    """One program: fields x and loss, `run` for its launches, `twin` as a JAX function, `start` for other fields."""
 
     x: Any
     loss: Any
@@ -28,12 +28,12 @@ class Case:
     start: Callable[[], Any] = lambda: None
 
     def begin(self, content: np.ndarray | None = None) -> None:
-        """The initial content of all fields."""
+        """Set the initial contents of all fields."""
         self.start()
         self.x.from_numpy(self.content if content is None else content)
 
     def gradient(self, content: np.ndarray | None = None) -> np.ndarray:
-        """By a plain tape."""
+        """Return the gradient of the loss by a plain tape."""
         self.begin(content)
         with sg.ad.Tape(self.loss):
             self.run()
@@ -120,7 +120,7 @@ def while_and_break(dtype: Any) -> Case:
 
 @program
 def slices_of_a_sparse_matrix(dtype: Any) -> Case:
-    """Bounds and columns from other arrays; several rows gather one element."""
+    """A product whose loop bounds and columns come from other arrays, and several of whose rows read one element."""
     x, y, loss = reals(dtype, N, 4, ())
     start, column = numbers([0, 2, 2, 5, 9]), numbers([1, 4, 0, 1, 1, 3, 2, 4, 0])
 
@@ -156,7 +156,7 @@ def slices_of_a_sparse_matrix(dtype: Any) -> Case:
 
 @program
 def overwritten_in_place(dtype: Any) -> Case:
-    """The gradient of each launch needs what the launch itself overwrote, and what later launches overwrite."""
+    """A program in which each gradient needs contents that this launch or a later one overwrites."""
     x, loss = reals(dtype, N, ())
 
     @sg.kernel
@@ -198,7 +198,7 @@ def overwritten_in_place(dtype: Any) -> Case:
 
 @program
 def time_steps(dtype: Any) -> Case:
-    """u[t] by time; the force is overwritten in each step; x is the initial velocity."""
+    """A simulation with u[t] stored by time step, a force that each step overwrites, and x as initial velocity."""
     steps, h = 6, 0.2
     x, u, v, f, loss = reals(dtype, N, (steps + 1, N), (steps + 1, N), N, ())
 
@@ -235,7 +235,7 @@ def time_steps(dtype: Any) -> Case:
 
 
 def stepped(v: Any, steps: int, h: float) -> Any:
-    """The loss of `time_steps`."""
+    """Return the loss of `time_steps`, computed in JAX."""
     u = 0.3 * jnp.arange(N)
     for _ in range(steps):
         v = v + h * (-jnp.sin(u) - 0.3 * u * jnp.roll(u, -1))
@@ -245,7 +245,7 @@ def stepped(v: Any, steps: int, h: float) -> Any:
 
 @program
 def overwriting_steps(dtype: Any) -> Case:
-    """One field is the state, overwritten by each launch; the scratch field beside it too."""
+    """A simulation whose launches overwrite both the state and a scratch field."""
     x, y, s, loss = reals(dtype, N, N, N, ())
 
     @sg.kernel

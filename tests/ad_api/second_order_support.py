@@ -1,4 +1,4 @@
-"""Second derivatives of single kernels: as the compiler makes them, and by JAX, which runs the kernel itself."""
+"""Compute second derivatives of single kernels, by the compiler and by JAX, which runs the kernel itself."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ LOWERINGS = ("lean", "classic")
 
 
 def carriers(kernel: Kernel) -> list[str]:
-    """Arrays with an adjoint."""
+    """Return the names of the arrays that have an adjoint."""
     return [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad]
 
 
 def normal(kernel: Kernel, arrays: Arrays, seed: int) -> Arrays:
-    """A random direction, or cotangent, of all arrays with an adjoint."""
+    """Return a random direction, or cotangent, for all arrays that have an adjoint."""
     rng = np.random.default_rng(seed)
     return {name: rng.normal(size=arrays[name].shape).astype(arrays[name].dtype) for name in carriers(kernel)}
 
@@ -38,7 +38,7 @@ def normal(kernel: Kernel, arrays: Arrays, seed: int) -> Arrays:
 def second(
     kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays, w: Arrays, arch: str, lowering: str
 ) -> tuple[Arrays, Arrays]:
-    """The gradient of <w, final content> by the initial content, and its derivative along v."""
+    """Return the gradient of <w, final contents> by the initial contents, and its derivative along v."""
     backend = registry.get(arch)
     memory = {k: a.copy() for k, a in arrays.items()} | {f"{k}.dual": a.copy() for k, a in v.items()}
     Launcher(prepare_tangent(kernel, v, check=True), backend, PRECISE).run(memory, scalars, DRAWS)
@@ -55,7 +55,7 @@ def second(
 
 
 def jax_second(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays, w: Arrays) -> tuple[Arrays, Arrays]:
-    """The same by `jax.jvp` of `jax.vjp` of the kernel as the oracle executes it."""
+    """Return the same as `second`, by `jax.jvp` of `jax.vjp` of the kernel as the JAX oracle executes it."""
     kernel, names = split_tasks(kernel), list(v)
 
     def final(*initial: Any) -> list[Any]:

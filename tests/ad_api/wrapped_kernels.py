@@ -31,14 +31,14 @@ def gather(
 
 @sg.kernel
 def noise(x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
-    """y = x * random."""
+    """Store y = x times a random number."""
     for i in range(x.shape[0]):
         y[i] = x[i] * sg.random()
 
 
 @sg.kernel
 def in_place(x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
-    """Stores to its argument."""
+    """Store to the array that is the argument."""
     for i in range(x.shape[0]):
         y[i] = x[i]
         x[i] = 0.0
@@ -46,7 +46,7 @@ def in_place(x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
 
 @sg.kernel
 def numbers(n: sg.i32):
-    """No arrays."""
+    """Compute with scalar arguments alone, without arrays."""
     for i in range(n):
         print(i)
 

@@ -16,7 +16,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 
 @dataclass
 class Bench:
-    """A backend and the kernels compiled on it so far."""
+    """A CPU backend with the kernels that it has compiled so far."""
 
     backend: CpuBackend
     made: dict[tuple[str, Options], CpuExecutable] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Bench:
         draws: Draws | None = None,
         **options: bool,
     ) -> dict[str, np.ndarray]:
-        """Compile, launch, and give the arrays back."""
+        """Compile a kernel, launch it, and return the arrays."""
         arrays = arrays or {}
         sizes = Sizes(capacities or {}, rows or {})
         self.compile(text, **options).run(arrays, scalars or {}, sizes, draws or Draws())
@@ -47,19 +47,19 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Bench:
-    """A fresh backend: nothing is shared with other tests."""
+    """Return a new backend that no other test uses."""
     return Bench(CpuBackend())
 
 
 @pytest.fixture(scope="module")
 def shared() -> Bench:
-    """One backend for the tests of a module that only compute."""
+    """Return one backend for all tests of a module that only compute values."""
     return Bench(CpuBackend())
 
 
 @pytest.fixture
 def count() -> Callable[..., list[int]]:
-    """count(bench, body): runs serial code in which `atomic add log[...]` counts visits; gives the counts."""
+    """Return a function that runs serial code and returns how often `atomic add log[...]` visited each element."""
 
     def run(bench: Bench, body: str, size: int = 8, **options: bool) -> list[int]:
         log = np.zeros(size, np.int32)

@@ -1,4 +1,4 @@
-"""Kernels whose machine code is looked up by line. Each statement stands on a line of its own."""
+"""Kernels whose machine code is looked up by source line, so that each statement stands on its own line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of a test's own, and functions of tasks that note by whom they were called."""
+"""Make thread pools for single tests, and task functions that record which thread called them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ define i32 @ends(ptr %block) {
 
 @dataclass
 class Notes:
-    """Memory of `note` for so many iterations."""
+    """The memory in which the task function `note` records its calls, for a number of iterations."""
 
     memory: np.ndarray
 
@@ -85,7 +85,7 @@ class Notes:
 
     @property
     def counts(self) -> np.ndarray:
-        """How often each iteration was run."""
+        """Return how often each iteration was run."""
         return self.memory[32:]
 
     @property
@@ -94,16 +94,16 @@ class Notes:
 
     @property
     def faults(self) -> int:
-        """Calls on a row that another call was on, or with a stride or a row that there is not."""
+        """Return the number of calls with a row in use by another call, or with an invalid row or stride."""
         return int(self.memory[17] + self.memory[19])
 
     def fail_after(self, iteration: int) -> None:
-        """The call that runs this iteration gives status 2."""
+        """Let the call that runs this iteration return status 2."""
         self.memory[16] = iteration + 1
 
 
 class Work:
-    """A pool, its entry as a Python function, and the functions of tasks."""
+    """A thread pool with its entry as a Python function, and the task functions that it runs."""
 
     def __init__(self, signals: str = "") -> None:
         here = platform_here()
@@ -117,10 +117,10 @@ class Work:
         self._run: Callable[[int, int, int, int, int, int], int] = _RUN(self.pool.run)
 
     def run(self, notes: Notes, grain: int, threads: int, poll: str = "told") -> int:
-        """Run `note` over all iterations; the status. poll: what the launching thread asks behind each run."""
+        """Run `note` over all iterations and return the status; the launching thread polls by the function `poll`."""
         asked = self.code.addresses[poll]
         return self._run(self.note, notes.memory.ctypes.data, len(notes.counts), grain, threads, asked)
 
     def call(self, function: int, total: int, grain: int, threads: int) -> int:
-        """Run any function without a block."""
+        """Run any task function without an argument block, and return the status."""
         return self._run(function, 0, total, grain, threads, self.code.addresses["told"])

@@ -21,7 +21,7 @@ TRIPS = (0, 1, 2, 3, 5, 8, 20)
 
 
 class Generator:
-    """One kernel. lanes: length of every array. wild: the share of operations near jumps and poles."""
+    """Draw one kernel; `lanes` is the length of arrays, `wild` the share of operations near jumps and poles."""
 
     def __init__(self, seed: int, dtype: Scalar, lanes: int, wild: float) -> None:
         self.r = random.Random(seed)
@@ -122,7 +122,7 @@ class Generator:
         self.vars.append(self.b.local(f"v{self.names}", self.dtype, self.real()))
 
     def assign(self) -> None:
-        """Bounded, so that loops of many trips overflow nothing."""
+        """Emit an assignment of a bounded value, so that loops of many trips do not overflow."""
         value = self.b.op(self.r.choice(TAME), self.real()) if self.r.random() < 0.7 else self.real(1)
         self.b.set(self.r.choice(self.vars), self.b.op("mul", self.const(0.7), value))
 
@@ -169,12 +169,12 @@ class Generator:
 
 
 def make_kernel(seed: int, dtype: Scalar, lanes: int, wild: float = 0.03) -> Kernel:
-    """The same for the same arguments."""
+    """Return a random kernel, which is the same for the same arguments."""
     return Generator(seed, dtype, lanes, wild).kernel(f"bounded{seed}")
 
 
 def make_arrays(seed: int, dtype: Scalar, lanes: int) -> dict[str, np.ndarray]:
-    """Inputs with distinct lanes and non-zero initial outputs; indices and trip counts up to 5."""
+    """Return inputs that differ between lanes, non-zero initial outputs, and indices and trip counts up to 5."""
     rng = np.random.default_rng(seed)
     arrays = {a: rng.uniform(-1.2, 1.2, lanes).astype(dtype.dtype) for a in REALS}
     return arrays | {"c": rng.integers(0, 6, lanes).astype(np.int32)}

@@ -1,4 +1,4 @@
-"""Tests of the cache on disk: each has a folder of its own, and the cache is on."""
+"""Give each test of the disk cache a folder of its own, with the cache switched on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stackgrad.backends import disk_cache
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of the cache that the runtime uses; it is not there yet."""
+    """Return the path of the cache folder that the runtime uses, which does not exist yet."""
     place = tmp_path / "cache"
     monkeypatch.setenv("STACKGRAD_CACHE", "1")
     monkeypatch.setenv("STACKGRAD_CACHE_DIR", str(place))

@@ -1,4 +1,4 @@
-"""Programs whose machine code is kept: run by the tests in processes of their own, and in theirs."""
+"""Programs whose machine code is cached: tests run them in other processes and in their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stackgrad as sg
 
 
 class Sums:
-    """y[i] = the loop-carried v after n[i] steps, with a second kernel that draws, asserts and prints."""
+    """y[i] = v after n[i] steps of a recurrence, with a second kernel that draws, asserts and prints."""
 
     def __init__(self, size: int = 5) -> None:
         self.x = x = sg.field(sg.f32, shape=size, needs_grad=True)
@@ -36,7 +36,7 @@ class Sums:
         self.strict: Any = strict
 
     def gradient(self) -> list[float]:
-        """Launch forward and backward."""
+        """Launch the kernel and its gradient."""
         self.x.grad.fill(0.0)
         self.y.grad.fill(1.0)
         self.grow()
@@ -45,7 +45,7 @@ class Sums:
 
 
 def main() -> None:
-    """Print the gradient."""
+    """Run the program and print its gradient."""
     sg.init(arch=sg.cpu)
     print(Sums().gradient())
 

@@ -1,4 +1,4 @@
-"""Programs as files, and the command line in this process."""
+"""Write programs to files, and run the command line in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stackgrad.cli import main
 
 @dataclass(frozen=True)
 class Output:
-    """What a command gave."""
+    """The exit status of a command and the texts that it printed."""
 
     status: int
     out: str
@@ -26,7 +26,7 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run a command; its status and what it wrote."""
+    """Return a function that runs a command and returns its exit status and output."""
 
     def run(*arguments: str) -> Output:
         capsys.readouterr()
@@ -38,7 +38,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a file and give its path."""
+    """Return a function that writes a file and returns its path."""
 
     def put(text: str, name: str = "program.py") -> str:
         path = tmp_path / name
@@ -82,11 +82,11 @@ print("loss", loss[None])
 
 @pytest.fixture(params=["f64", "f32"])
 def program(request: pytest.FixtureRequest, write: Write) -> str:
-    """Path of the program above."""
+    """Return the path of a file with the program PROGRAM."""
     return write(PROGRAM.format(fp=request.param))
 
 
 @pytest.fixture
 def double_program(write: Write) -> str:
-    """Path of the program above in double precision."""
+    """Return the path of a file with the program PROGRAM in double precision."""
     return write(PROGRAM.format(fp="f64"))

@@ -51,7 +51,7 @@ def names_of(module: ModuleType) -> list[str]:
 
 
 def modules_of(peer: str) -> Iterator[ModuleType]:
-    """Yield a peer and its modules; those that need a package or a screen that is not there are left out."""
+    """Yield each module of a peer with its name; modules that need a missing package or a screen are left out."""
     root = importlib.import_module(peer)
     yield root
     for info in pkgutil.walk_packages(root.__path__, f"{peer}.", onerror=lambda name: None):
@@ -61,7 +61,7 @@ def modules_of(peer: str) -> Iterator[ModuleType]:
 
 
 def text_of(peer: str) -> str:
-    """Return the list of a peer: a line for each module, with its names."""
+    """Return the list of a peer's names, with one line for each module."""
     with contextlib.redirect_stdout(io.StringIO()):
         return "".join(
             f"{module.__name__}: {' '.join(names_of(module))}".rstrip() + "\n" for module in modules_of(peer)

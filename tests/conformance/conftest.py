@@ -15,6 +15,6 @@ if _HERE not in sys.path:
 
 @pytest.fixture(params=["reference", "cpu"])
 def arch(request: pytest.FixtureRequest) -> str:
-    """An executor, started."""
+    """Start the runtime on one executor and return its name."""
     sg.init(arch=request.param, default_fp=sg.f64)
     return request.param

@@ -1,4 +1,4 @@
-"""Tests of CUDA find the modules beside them."""
+"""Let the tests of CUDA import the modules of this folder."""
 
 from __future__ import annotations
 

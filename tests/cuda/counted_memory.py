@@ -1,4 +1,4 @@
-"""A device that keeps books on its memory."""
+"""A device whose memory functions check that memory is freed correctly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stackgrad.compiler.errors import DeviceError
 
 
 class Memory:
-    """A device that keeps books. busy: streams with launches in flight; whatever they use must not be given back."""
+    """A device that counts its memory; `busy` has the streams with launches in flight, whose memory must stay."""
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.total = total

@@ -1,4 +1,4 @@
-"""SUITE: the tests that judge a backend, and how to run them on a device.
+"""List in SUITE the tests that judge a backend, and run them on a device.
 
 Tests written for the CPU run there in its place (tests/stand_in.py). What says something about the CPU itself is left
 out, with the reason.
@@ -75,7 +75,7 @@ SPLIT = {
 
 
 def parts() -> Iterator[str]:
-    """Each a process of its own: a path below tests/, the files of a folder in IR text, and `#K/N` of large ones."""
+    """Yield the parts of the suite, each for its own process: a path, a folder's files, or `#K/N` of a large file."""
     for name in _files():
         count = SPLIT.get(name, 1)
         yield from (f"{name}#{k}/{count}" for k in range(count)) if count > 1 else (name,)
@@ -92,7 +92,7 @@ def _files() -> Iterator[str]:
 
 
 def arguments(part: str) -> list[str]:
-    """Of pytest."""
+    """Return pytest's arguments for one part of the suite."""
     name, _, share = part.partition("#")
     folder, _, pattern = name.partition("/")
     paths = [str(p) for p in sorted((TESTS / folder).glob(pattern))]
@@ -103,7 +103,7 @@ def arguments(part: str) -> list[str]:
 
 
 def run(part: str, backend: str, more: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """One part with this backend in the CPU's place."""
+    """Run one part of the suite with this backend in place of the CPU."""
     command = [sys.executable, "-m", "pytest", *arguments(part), *more]
     settings = {**os.environ, "STACKGRAD_STAND_IN": backend}
     return subprocess.run(command, cwd=TESTS.parent, env=settings, capture_output=True, text=True, check=False)

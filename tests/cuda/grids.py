@@ -1,4 +1,4 @@
-"""Emulated drivers that run grids in every way, for tests of what threads of a block do together."""
+"""Emulated drivers that run grids in different ways, for tests of cooperation between threads of a block."""
 
 from __future__ import annotations
 

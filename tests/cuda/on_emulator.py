@@ -1,4 +1,4 @@
-"""A runtime on the emulated driver, for one test."""
+"""Run one test on the emulated CUDA driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
 
 @contextmanager
 def runtime(driver: EmulatedDriver | None = None, **options: Any) -> Iterator[tuple[CudaBackend, EmulatedDriver]]:
-    """`sg.cuda` is the emulated driver inside. The host must not have touched memory before it waited."""
+    """Make `sg.cuda` the emulated driver in the `with` block, and assert that the host waited before it read memory."""
     before = registry._instances.get("cuda")
     driver = driver or EmulatedDriver()
     backend = CudaBackend(driver)
@@ -33,7 +33,7 @@ def runtime(driver: EmulatedDriver | None = None, **options: Any) -> Iterator[tu
 
 
 def left(backend: CudaBackend, driver: EmulatedDriver) -> list[tuple[str, int]]:
-    """What is held on the device when nobody names arrays and kernels any more, but for its own."""
+    """Return the allocations that remain after all arrays and kernels are gone, except the device's own."""
     gc.collect()
     backend.reset()
     own = {("device", 64), ("pinned", 16384)}

@@ -1,4 +1,4 @@
-"""A runtime in which launches soon go through graphs, and a kernel for it."""
+"""Make a runtime in which few launches suffice for a CUDA graph, and a kernel for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
 
 @contextmanager
 def eager(patience: int = 3, **options: Any) -> Iterator[tuple[CudaBackend, EmulatedDriver]]:
-    """A runtime in which few launches in a row are enough for a graph."""
+    """Start a runtime in which a few equal launches in a row create a CUDA graph."""
     with runtime(**options) as (backend, driver):
         backend.device.patience = patience
         yield backend, driver
@@ -38,7 +38,7 @@ def refusing(call: str) -> Any:
 
 
 def accumulated(x: sg.Field, y: sg.Field) -> sg.Kernel:
-    """Two tasks that share a local of the kernel, which each launch finds zero."""
+    """Return a kernel of two tasks that share a local, which is zero at the start of each launch."""
 
     @sg.kernel
     def accumulate():

@@ -1,4 +1,4 @@
-"""What rows of a GPU take, by the order of iterations and the length of rows.
+"""Measure how many bytes the adstack rows of a GPU take, by order of iterations and by length of rows.
 
 What follows from it is docs/decisions/0013-ragged-rows-on-gpus.md.
 
@@ -27,7 +27,7 @@ def _shuffled(depths: Depths) -> Depths:
 
 
 def _power(mean: float, top: int) -> Depths:
-    """1 .. top, where P(depth > d) falls with a power of d, chosen so that the mean is as asked for."""
+    """Return depths from 1 to `top` whose frequency falls with a power of the depth, with the given mean."""
     at = (np.arange(COUNT) + 0.5) / COUNT
     low, high = 0.1, 8.0
     for _ in range(60):
@@ -72,7 +72,7 @@ class Counts:
     sorted_steps: int
 
     def line(self, name: str) -> str:
-        """A row of the table."""
+        """Return the row of the table for one distribution of depths."""
         sizes = (self.content, self.uniform, self.ragged, self.sorted)
         steps = (self.steps, self.sorted_steps)
         cells = [f"{self.rows:,}", *(f"{size / 1e6:,.1f}" for size in sizes), *(f"{k / 1e3:,.0f}" for k in steps)]
@@ -80,7 +80,7 @@ class Counts:
 
 
 def counted(depths: Depths) -> Counts:
-    """Of one task with one stack of 4-byte slots."""
+    """Return the measurements of one task with one adstack of 4-byte slots."""
     deepest, content = int(depths.max()) * SLOT, int(depths.sum()) * SLOT
     rows = dispatch(TaskDemand(deepest, len(depths), content, len(depths)), H100).rows
     most = min(cached_threads(deepest, H100), -(-len(depths) // WARP) * WARP)
@@ -97,14 +97,14 @@ def counted(depths: Depths) -> Counts:
 
 
 def _trips(depths: Depths, threads: int) -> np.ndarray:
-    """[round, warp]: the deepest of what the lanes of a warp run in a round."""
+    """Return, for each round and warp, the greatest depth of the warp's lanes."""
     padded = np.zeros(-(-len(depths) // threads) * threads, np.int64)
     padded[: len(depths)] = depths
     return padded.reshape(-1, threads // WARP, WARP).max(2)
 
 
 def _ragged(depths: Depths, threads: int) -> int:
-    """Bytes of rows that are as long as what their warp runs."""
+    """Return the bytes of rows that are as long as the deepest iteration of their warp."""
     return int(_trips(depths, threads).max(0).sum()) * WARP * SLOT
 
 
@@ -113,7 +113,7 @@ def _steps(depths: Depths, threads: int) -> int:
 
 
 def table() -> list[str]:
-    """The rows, one a distribution."""
+    """Return the rows of the table, one for each distribution."""
     return [counted(_shuffled(depths())).line(name) for name, depths in DISTRIBUTIONS.items()]
 
 

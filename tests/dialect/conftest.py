@@ -16,14 +16,14 @@ if _HERE not in sys.path:
 
 @pytest.fixture(params=["reference", "cpu"])
 def arch(request: pytest.FixtureRequest) -> str:
-    """An executor, started."""
+    """Start the runtime on one executor and return its name."""
     sg.init(arch=request.param, default_fp=sg.f64)
     return request.param
 
 
 @pytest.fixture
 def outside(arch: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Globals of the test's module, to be captured: fields `x`, `loss`, `act`, `pair`, `y`, and a view `part`."""
+    """Define fields `x`, `loss`, `act`, `pair`, `y` and a view `part` as globals of the test's module."""
     x, act = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))
     x.from_numpy(np.array([0.3, 0.4, 0.5]))
     act.from_numpy(np.array([3.0, 4.0, 5.0]))

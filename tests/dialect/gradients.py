@@ -12,7 +12,7 @@ STEP = 1e-6
 
 
 def field_of(value: Any) -> Any:
-    """A field of one element, a number, vector or matrix, with this value and a gradient."""
+    """Return a field of one element with a gradient that holds this number, vector or matrix."""
     data = np.asarray(value, float)
     makers: dict[int, Callable[[], Any]] = {
         0: lambda: sg.field(sg.f64, (1,), needs_grad=True),
@@ -25,7 +25,7 @@ def field_of(value: Any) -> Any:
 
 
 def launcher(f: Any, a: Sequence[Any], o: Sequence[Any]) -> Any:
-    """The kernel that stores the results of `f` to the fields `o`."""
+    """Return a kernel that stores the results of `f` to the fields `o`."""
     x = a[0]
     y = a[1] if len(a) > 1 else None
     z = a[2] if len(a) > 2 else None
@@ -59,7 +59,7 @@ def launcher(f: Any, a: Sequence[Any], o: Sequence[Any]) -> Any:
 def check_function(
     f: Any, inputs: Sequence[Any], expected: Any, rtol: float = 1e-12, gradient: float | None = 1e-6
 ) -> None:
-    """f(*inputs) is `expected` (a tuple: several results), and its gradient that of central differences.
+    """Assert that f(*inputs) is `expected` (a tuple for several results), and check its gradient.
 
     gradient: relative tolerance, None for functions whose derivative is not looked at.
     """
@@ -75,7 +75,7 @@ def check_function(
 
 
 def check_gradient(k: Any, a: Sequence[Any], o: Sequence[Any], rtol: float) -> None:
-    """Reverse mode against central differences of a random combination of the results."""
+    """Compare reverse mode with central differences, for a random combination of the results."""
     rng = np.random.default_rng(7)
     seeds = [rng.normal(size=field.to_numpy().shape) for field in o]
 

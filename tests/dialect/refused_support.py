@@ -12,7 +12,7 @@ PROGRAMS: list[pytest.param] = []
 
 
 def refused(kind: type[LocatedError], reason: str, cure: str) -> Callable[[Program], Program]:
-    """Register a program with the error it gets: class, whole reason, part of the cure."""
+    """Return a decorator that registers a program with the error it raises: class, reason and part of the cure."""
 
     def register(program: Program) -> Program:
         PROGRAMS.append(pytest.param(program, kind, reason, cure, id=program.__name__))

@@ -1,4 +1,4 @@
-"""The written pages of the checkout as data: their text, their links, the commands that they show."""
+"""Read the written pages of the checkout as data: their text, their links, the commands that they show."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ ROOT = tree.ROOT
 
 
 def pages() -> list[str]:
-    """Every Markdown file of the project, from the root of the checkout."""
+    """Return every Markdown file of the project, by path from the root of the checkout."""
     return [name for path in tree.project_files() if (name := tree.relative(path)).endswith(".md")]
 
 
 def text_of(page: str) -> str:
-    """The text of a page."""
+    """Return the text of a page."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
 def without_blocks(text: str) -> str:
-    """A text without its fenced blocks, which are code."""
+    """Return a text without its fenced blocks, which contain code."""
     return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def links(page: str, text: str) -> Iterator[tuple[str, str]]:
-    """Target, from the root of the checkout, and anchor of each link to a file; addresses of the web are left out."""
+    """Return the target and the anchor of each link to a file; web addresses are left out."""
     for target in re.findall(r"\]\(([^)\s]+)\)", without_blocks(text)):
         if re.match(r"[a-z]+:", target):
             continue
@@ -46,13 +46,13 @@ def _joined(page: str, path: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors that headings of a page have on the usual hosts."""
+    """Return the anchors of a page's headings, as the usual hosts make them."""
     headings = re.findall(r"^#+ (.*)$", without_blocks(text), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def commands(text: str) -> Iterator[str]:
-    """Each line of the blocks that are marked `sh`, without comments."""
+    """Yield each line of the blocks marked `sh`, without comments."""
     for block in re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         for line in block.splitlines():
             command = re.sub(r"(^|\s)#.*", "", line).strip()
@@ -61,7 +61,7 @@ def commands(text: str) -> Iterator[str]:
 
 
 def reachable(start: str, known: set[str]) -> set[str]:
-    """Files that links lead to, over any number of pages. A link to a folder leads to all its files but pages."""
+    """Return the files that links reach over any number of pages; a link to a folder reaches its files, not pages."""
     found: set[str] = set()
     waiting = [start]
     while waiting:

@@ -47,7 +47,7 @@ SCALARS = (".compiler.ir.types", ".data.primitive_types")
 
 
 def documented(line: str, text: str) -> str:
-    """A declaration with its docstring: inside of a function, or below a name."""
+    """Return a declaration with its docstring, inside of a function or below a name."""
     assert '"""' not in text and "\\" not in text, line
     indent = "    " if line.startswith("def ") else ""
     first, *more = text.splitlines()
@@ -58,7 +58,7 @@ def documented(line: str, text: str) -> str:
 
 
 def function(entry: Entry) -> str:
-    """The first line of the definition of a function: operands without an annotation are Any."""
+    """Return the first line of a function's definition, with Any for operands without an annotation."""
     node = ast.parse(f"def {entry.name}({entry.parameters}) -> {entry.returns}: ...").body[0]
     assert isinstance(node, ast.FunctionDef)
     given = node.args
@@ -69,7 +69,7 @@ def function(entry: Entry) -> str:
 
 
 def declaration(name: str, value: Any) -> str:
-    """The declaration of a name of the language, or of one whose type is told otherwise."""
+    """Return the declaration of a name of the language, or of a name whose type is given by hand."""
     if name in TYPED:
         return TYPED[name]
     if names.is_refused(value):
@@ -81,7 +81,7 @@ def declaration(name: str, value: Any) -> str:
 
 
 def imports() -> list[str]:
-    """Lines that import the names of the modules of the package."""
+    """Return the lines that import names from the modules of the package."""
     homes = {name: home for name, home in names.homes().items() if home not in SCALARS and name not in TYPED}
     lines = [f"from . import {', '.join(f'{module} as {module}' for module in sg._MODULES)}"]
     for home in dict.fromkeys(homes.values()):
@@ -90,7 +90,7 @@ def imports() -> list[str]:
 
 
 def text() -> str:
-    """The content of the stub."""
+    """Return the text of the stub."""
     parts = [HEAD + "\n".join(imports()) + "\n", '_F = TypeVar("_F", bound=Callable[..., Any])\n']
     for name, value in names.public_names():
         told = name in TYPED or names.homes().get(name) in SCALARS

@@ -44,7 +44,7 @@ SHOWN = {"quadrants": "Quadrants", "taichi": "Taichi"}
 
 
 def rows(path: str) -> dict[str, list[str]]:
-    """The names of a module by the text that they share, each with the peer that has it alone."""
+    """Return the names of a module by their common text, each with the peer if only one peer has it."""
     owners: dict[str, list[str]] = {}
     for peer in PEERS:
         for name in modules_of(peer).get(path, ()):
@@ -57,7 +57,7 @@ def rows(path: str) -> dict[str, list[str]]:
 
 
 def lines() -> Iterator[str]:
-    """The part of the page that is made."""
+    """Return the generated part of the page."""
     versions = {peer: ".".join(map(str, version)) for peer, version in PEERS.items()}
     yield from (HEADING, "", *INTRODUCTION.format(**versions).splitlines())
     for path in MODULES:
@@ -68,7 +68,7 @@ def lines() -> Iterator[str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the text of the whole page."""
     written = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
     return written.rstrip() + "\n\n" + "\n".join(lines()) + "\n"
 

@@ -1,4 +1,4 @@
-"""The public names of the package and their docstrings, as the stub, the reference page and the tests take them."""
+"""List the public names of the package with their docstrings, for the stub, the reference page and tests."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PLAIN = (bool, int, float, str, list, tuple, dict)
 
 
 def arches() -> tuple[str, ...]:
-    """The names that `sg.init(arch=...)` takes."""
+    """Return the names that `sg.init(arch=...)` accepts."""
     return (*ARCHES, *ALIASES)
 
 
 def homes() -> dict[str, str]:
-    """The module of each public name of the package that is no name of the kernel language alone."""
+    """Return the module of each public name that is not only a name of the kernel language."""
     return dict(sg._HOMES)
 
 
 def module_of(name: str) -> ModuleType:
-    """A module below the package: `ad`, or `types.primitive_types`."""
+    """Return a module below the package, such as `ad` or `types.primitive_types`."""
     found: Any = sg
     for part in name.split("."):
         found = getattr(found, part)
@@ -44,7 +44,7 @@ def module_of(name: str) -> ModuleType:
 
 
 def public_names() -> Iterator[tuple[str, Any]]:
-    """Every public name with its object: `f32`, `ad`, `ad.Tape`."""
+    """Return every public name, such as `f32`, `ad` or `ad.Tape`, with its object."""
     for name in dir(sg):
         yield name, getattr(sg, name)
     for module in MODULES:
@@ -53,7 +53,7 @@ def public_names() -> Iterator[tuple[str, Any]]:
 
 
 def written_below(module: str, name: str) -> str | None:
-    """The text below the assignment of a name in a module, or in the module that it is imported from."""
+    """Return the text below a name's assignment in a module, or in the module that the name is imported from."""
     tree = ast.parse(inspect.getsource(importlib.import_module(module)))
     for line, following in zip(tree.body, tree.body[1:]):
         given = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
@@ -67,13 +67,13 @@ def written_below(module: str, name: str) -> str | None:
 
 
 def home_of(line: ast.ImportFrom, module: str) -> str:
-    """The module that an import in another module takes names from."""
+    """Return the module from which another module imports a name."""
     package = sys.modules[module].__package__ or ""
     return resolve_name("." * line.level + (line.module or ""), package)
 
 
 def own_text(path: str, value: Any) -> str | None:
-    """The docstring of a public name itself: neither one of its class nor one of a base."""
+    """Return a public object's own docstring, not that of its class or of a base class."""
     module, _, name = path.rpartition(".")
     if name in arches() and isinstance(value, ModuleType):
         value = name  # a module of this name hides the text once it is loaded, and means the same
@@ -90,5 +90,5 @@ def own_text(path: str, value: Any) -> str | None:
 
 
 def is_refused(value: Any) -> bool:
-    """Whether a name stands for something that the language refuses."""
+    """Return True if a name stands for something that the language refuses."""
     return isinstance(value, RefusedName)

@@ -60,7 +60,7 @@ SECTION = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
 
 
 def markdown(text: str) -> str:
-    """A docstring as Markdown: sections of Google's style become lists, indented lines code."""
+    """Return a docstring as Markdown, with sections as lists and indented lines as code."""
     return "\n\n".join(_paragraph(part) for part in text.split("\n\n"))
 
 
@@ -74,7 +74,7 @@ def _paragraph(part: str) -> str:
 
 
 def _items(text: str, named: bool) -> Iterator[str]:
-    """The items of a section, one line each."""
+    """Return the items of a docstring's section, one for each line."""
     if not named:
         yield f"* {' '.join(text.split())}"
         return
@@ -84,7 +84,7 @@ def _items(text: str, named: bool) -> Iterator[str]:
 
 
 def signature(value: Any) -> str:
-    """How a name is called; empty for classes whose docstring does not say what a call takes."""
+    """Return the text of a call of an object, or "" for a class whose docstring lists no arguments."""
     if isinstance(value, type) and "\nArgs:" not in inspect.cleandoc(value.__doc__ or ""):
         return ""
     found = inspect.signature(value)
@@ -109,7 +109,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _default(value: Any) -> str:
-    """A default as the program writes it."""
+    """Return a default value as a program would write it."""
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, Scalar):
@@ -118,24 +118,24 @@ def _default(value: Any) -> str:
 
 
 def _annotation(given: Any) -> str:
-    """An annotation as the program has it; empty for one that says nothing."""
+    """Return an annotation as the program has it, or "" if it says nothing."""
     text = given if isinstance(given, str) else getattr(given, "__name__", "")
     return "" if text in ("Any", "_empty") else text.strip("'")
 
 
 def heading(paths: Sequence[str]) -> str:
-    """The heading of an entry: all names of one object. Classes say so, because some names differ in case alone."""
+    """Return the heading of an entry with all names of one object; classes are marked as such."""
     kind = "class " if isinstance(value_of(paths[0]), type) else ""
     return kind + ", ".join(f"sg.{path}" for path in paths)
 
 
 def anchor(paths: Sequence[str]) -> str:
-    """The anchor of the heading of an entry."""
+    """Return the anchor of an entry's heading."""
     return re.sub(r"[^\w -]", "", heading(paths).lower()).replace(" ", "-")
 
 
 def entry(paths: Sequence[str]) -> str:
-    """The part of the page about one object."""
+    """Return the part of the page about one object."""
     path, value = paths[0], value_of(paths[0])
     text = names.own_text(path, value)
     assert text is not None, path
@@ -146,7 +146,7 @@ def entry(paths: Sequence[str]) -> str:
 
 
 def entries(paths: Iterable[str]) -> list[list[str]]:
-    """The names of a section that have entries, by object."""
+    """Return the names of a section that have entries, grouped by object."""
     found: dict[int, list[str]] = {}
     for path in paths:
         if not isinstance(value_of(path), IN_TABLES):
@@ -155,13 +155,13 @@ def entries(paths: Iterable[str]) -> list[list[str]]:
 
 
 def rows(paths: Iterable[str]) -> str:
-    """The table of the names of a section that have no entry."""
+    """Return the table of a section's names that have no entry."""
     found = [(f"`sg.{path}`", _summary(path, v)) for path in paths if isinstance(v := value_of(path), IN_TABLES)]
     return table(("name", "meaning"), found) if found else ""
 
 
 def _methods(kind: type) -> Iterator[str]:
-    """The public methods and properties of a class that have a docstring: name and first paragraph."""
+    """Return the public methods and properties of a class that have a docstring, with its first paragraph."""
     for name in sorted(dir(kind)):
         found = inspect.getattr_static(kind, name)
         ours = any(name in vars(base) and base.__module__.startswith(sg.__name__) for base in kind.__mro__)
@@ -172,7 +172,7 @@ def _methods(kind: type) -> Iterator[str]:
 
 
 def _interface() -> set[str]:
-    """The names that every field and ndarray has: those declared for type checkers."""
+    """Return the names that every field and ndarray has, as declared for type checkers."""
     tree = ast.parse(inspect.getsource(inspect.getmodule(sg.Tensor) or sg))
     (tensor,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor")
     inner = [node for node in ast.walk(tensor) if isinstance(node, (ast.FunctionDef, ast.AnnAssign))]
@@ -183,13 +183,13 @@ INTERFACE = _interface()
 
 
 def table(heads: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    """A table of two columns."""
+    """Return a Markdown table of two columns."""
     lines = [f"| {heads[0]} | {heads[1]} |", "|---|---|"]
     return "\n".join([*lines, *(f"| {left} | {right.replace('|', chr(92) + '|')} |" for left, right in rows)]) + "\n"
 
 
 def scalars() -> str:
-    """The section on scalar types, each with its long name."""
+    """Return the section on scalar types, each with its long name."""
     homes = names.homes()
     long = {getattr(sg, name): name for name, home in homes.items() if home == ".data.primitive_types"}
     rows = [
@@ -202,26 +202,26 @@ def scalars() -> str:
 
 
 def _summary(path: str, value: Any) -> str:
-    """The first paragraph of a docstring in one line."""
+    """Return the first paragraph of a docstring as one line."""
     return " ".join((names.own_text(path, value) or "").partition("\n\n")[0].split())
 
 
 def refused() -> str:
-    """The section on names that the language refuses."""
+    """Return the section on names that the language refuses."""
     rows = [(f"`sg.{name}`", f"{v.reason}; {v.cure}") for name, v in names.public_names() if names.is_refused(v)]
     said = "Using one of these names raises `sg.Unsupported` with this text and the line of the program.\n\n"
     return "## Refused names\n\n" + said + table(("name", "reason; what to write instead"), rows)
 
 
 def plain() -> str:
-    """The section on names that are text, of architectures and of the levels of the log."""
+    """Return the section on names that are texts: architectures and levels of the log."""
     levels = [name for name, row in MANUAL.items() if row.parameters is None]
     rows = [(f"`sg.{name}`", _summary(name, value_of(name))) for name in (*names.arches(), *levels, "__version__")]
     return "## Architectures, levels of the log, version\n\n" + table(("name", "meaning"), rows)
 
 
 def sections() -> Iterator[tuple[str, list[str]]]:
-    """The titles of the sections with an entry for each name, and these names."""
+    """Return the titles of the sections, with the names in each that have an entry."""
     homes = names.homes()
     listed = {name for name, _ in names.public_names()}
     for title, rows in SECTIONS.items():
@@ -235,19 +235,19 @@ def sections() -> Iterator[tuple[str, list[str]]]:
 
 
 def _stands_elsewhere(module: str, name: str) -> bool:
-    """Whether a name of a module is the object that the package has under the same name."""
+    """Return True if the package has a module's object under the same name."""
     value = getattr(names.module_of(module), name)
     return getattr(sg, name, None) is value or name == "primitive_types" or names.is_refused(value)
 
 
 def value_of(path: str) -> Any:
-    """The object of a public name."""
+    """Return the object that a public name denotes."""
     module, _, name = path.rpartition(".")
     return getattr(names.module_of(module) if module else sg, name)
 
 
 def text() -> str:
-    """The page."""
+    """Return the text of the page."""
     parts = [HEAD, index(), scalars(), plain()]
     for title, paths in sections():
         module = title.strip("`").removeprefix("sg.")
@@ -260,14 +260,14 @@ def text() -> str:
 
 
 def also(module: str) -> str:
-    """A line on the names of a module that are names of the package too."""
+    """Return a line on the names of a module that are also names of the package."""
     found = names.module_of(module)
     shared = [f"`{name}`" for name in found.__all__ if getattr(sg, name, None) is getattr(found, name)]
     return f"Also names of this module, as of `sg` itself: {', '.join(shared)}.\n" if shared else ""
 
 
 def index() -> str:
-    """Links to all entries, by section."""
+    """Return links to all entries, by section."""
     lines = [
         "## All names\n",
         "[Scalar types](#scalar-types), [architectures, levels of the log](#architectures-levels-of-the-log-version),"

@@ -1,4 +1,4 @@
-"""One kernel for each way in which the depth of an adstack can follow from what a launch is given.
+"""Define one kernel for each way in which the depth of an adstack can follow from the data of a launch.
 
 Invariant: a `Program` launches the same gradient each time; `change` alters what bounds its loop, and nothing else.
 """
@@ -19,7 +19,7 @@ SIZE, STEPS, MORE = 40, 5, 9
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel with what it is launched on. forward, reverse: launch it. change: another bound, None if none can be."""
+    """A kernel with the data that it is launched on, and functions that launch it or change its loop bound."""
 
     kernel: Any
     forward: Callable[[], Any]

@@ -66,7 +66,7 @@ NO_CHANGE = "—"
 
 @dataclass(frozen=True)
 class Column:
-    """A backend of the page. arch: its name for `init`. make: a new one; None for that of the process."""
+    """One backend of the page: its name for `init`, and a function that makes a new one, if there is one."""
 
     name: str
     arch: str
@@ -87,7 +87,7 @@ COLUMNS = (
 
 @dataclass
 class Meter:
-    """Bytes that were moved. looking: while sizes are looked for; the others are those of launches themselves."""
+    """Count the bytes that are copied; `looking` is True while adstack sizes are being found."""
 
     looking: bool = False
     device: int = 0
@@ -96,7 +96,7 @@ class Meter:
     launches: int = 0
 
     def add(self, kind: str, size: int) -> None:
-        """Some bytes were moved."""
+        """Count some copied bytes."""
         name = kind if self.looking else "launches"
         setattr(self, name, getattr(self, name) + size)
 
@@ -106,7 +106,7 @@ Size = Callable[..., int]
 
 @contextmanager
 def metered(backend: Any) -> Iterator[Meter]:
-    """What is copied inside is counted, wherever copies are made."""
+    """Count all copies inside the `with` block, wherever they are made."""
     meter = Meter()
     watched: list[tuple[Any, str, str, Size]] = [
         (CountingLaunch, "copy", "duplicated", lambda self, array: array.nbytes),
@@ -153,7 +153,7 @@ def _marked(look: Any, meter: Meter) -> Any:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one gradient. source: how sizes were found. waits: of the look. launch_waits, launch_bytes: of the rest."""
+    """The cost of one gradient: how sizes were found, and waits and bytes of finding sizes and of the launch."""
 
     source: str
     waits: int
@@ -170,7 +170,7 @@ class Cost:
 
 
 def cost(program: Program, backend: Any) -> Cost:
-    """A forward launch, so that something is in flight, and what the gradient behind it costs."""
+    """Launch a kernel and then its gradient, and return the cost of the gradient."""
     program.forward()
     counters = getattr(backend, "counters", None)
     before, waits = program.kernel.stats(), counters.waits if counters else 0
@@ -185,7 +185,7 @@ def cost(program: Program, backend: Any) -> Cost:
 
 
 def costs(make: Callable[[], Program], backend: Any) -> dict[str, Cost | None]:
-    """By phase."""
+    """Return the costs by phase."""
     program = make()
     found: dict[str, Cost | None] = {"first": cost(program, backend)}
     for _ in range(3):
@@ -199,7 +199,7 @@ def costs(make: Callable[[], Program], backend: Any) -> dict[str, Cost | None]:
 
 @contextmanager
 def runtime(column: Column) -> Iterator[Any]:
-    """The backend of a column, for `init`."""
+    """Return the backend of a column, for `init`."""
     before = registry._instances.get(column.arch)
     backend = registry.get(column.arch) if column.make is None else column.make()
     registry.put(column.arch, backend)
@@ -215,7 +215,7 @@ def runtime(column: Column) -> Iterator[Any]:
 
 
 def measured(column: Column) -> dict[str, dict[str, Cost | None]]:
-    """Costs by path and phase."""
+    """Return the costs by path and phase."""
     with runtime(column) as backend:
         return {str(make.__doc__): costs(make, backend) for make in PROGRAMS}
 
@@ -227,7 +227,7 @@ Cells = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 def cells(found: Mapping[str, Mapping[str, Mapping[str, Cost | None]]]) -> Cells:
-    """found: by backend, path and phase."""
+    """Return the cells of the page, from the costs by backend, path and phase."""
     return {
         phase: {
             path: {name: NO_CHANGE if (c := of[path][phase]) is None else str(c) for name, of in found.items()}
@@ -238,7 +238,7 @@ def cells(found: Mapping[str, Mapping[str, Mapping[str, Cost | None]]]) -> Cells
 
 
 def text(made: Cells) -> str:
-    """The whole page."""
+    """Return the text of the whole page."""
     names = [column.name for column in COLUMNS]
     parts = [HEAD]
     for phase, title in PHASES.items():
@@ -251,7 +251,7 @@ def text(made: Cells) -> str:
 
 
 def read(page: str) -> dict[str, dict[str, dict[str, str]]]:
-    """The cells that a page shows."""
+    """Return the cells that a page shows."""
     titles, found, phase = {title: phase for phase, title in PHASES.items()}, {}, ""
     for line in page.splitlines():
         phase = titles.get(line.removeprefix("## "), phase)

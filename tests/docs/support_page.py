@@ -67,7 +67,7 @@ ABSENT = {"amdgpu": "There is no generator for GPUs of AMD in this version; Vulk
 
 @dataclass(frozen=True)
 class Column:
-    """One backend. limit: name of its holes in `LIMITS`. lacks: whether it has no row for a key."""
+    """One backend: its name in `LIMITS`, and a function that says if it lacks an entry for a key."""
 
     name: str
     limit: str
@@ -79,7 +79,7 @@ def _in_llvm(key: object) -> bool:
 
 
 def _in_spirv(key: object) -> bool:
-    """Statements that a pass takes away need no row."""
+    """Return True if SPIR-V has code for a key, or if a pass removes such statements before."""
     removed = SPIRV_LOWER.holes.get(key, "").startswith("lower_exits")  # type: ignore[call-overload]
     return key in SPIRV or key in SPIRV_LOWER or removed
 
@@ -100,7 +100,7 @@ Instances = Mapping[str, Sequence[Stmt]]
 
 @dataclass(frozen=True)
 class Cell:
-    """What became of a key. refused, partly: reasons by type. types: how many it has."""
+    """The support of a key by one backend: reasons by type for refusing it, wholly or partly, and all types."""
 
     refused: Mapping[str, str]
     partly: Mapping[str, str]
@@ -119,7 +119,7 @@ class Cell:
 
 
 def cell(column: Column, key: object, instances: Instances) -> Cell:
-    """The statements of each type, one by one. A type that nothing can be loaded of is refused wherever it is used."""
+    """Return the cell of a key, from its statements of each type; a type that cannot be loaded is refused."""
     refused, partly = {}, {}
     for name, some in instances.items():
         if without := name and refusal(column.limit, load_of(name)):
@@ -132,20 +132,20 @@ def cell(column: Column, key: object, instances: Instances) -> Cell:
 
 
 def refusal(limit: str, stmt: Stmt) -> str:
-    """Why a backend refuses a statement alone, without those inside of it; "" if it does not."""
+    """Return why a backend refuses a statement without its nested blocks, or "" if it does not."""
     alone = Task((map_blocks(stmt, lambda block: ()),))
     return next((row.reason for row in limits.LIMITS if row.backend == limit and row.find(alone) is not None), "")
 
 
 @cache
 def load_of(t: str) -> Stmt:
-    """A statement that makes a value of a type."""
+    """Return a statement that loads a value of a type."""
     kernel = parse_kernel(f"kernel k(x: {t}[1]) {{ serial {{ %0: i32 = const 0 %1: {t} = load x[%0] }} }}")
     return kernel.tasks[0].body[-1]
 
 
 def operand_types(op: OpInfo, t: Scalar) -> tuple[Scalar, ...] | None:
-    """Operands of a type that the operation takes."""
+    """Return types of operands that the operation accepts, made of one type, or None if there are none."""
     for types in ((t,) * op.arity, (u1, *(t,) * (op.arity - 1))):
         if op.types(types) is not None and (op.arity == 3) == (types[0] == u1 != t or op.arity == 3 and t == u1):
             return types
@@ -153,7 +153,7 @@ def operand_types(op: OpInfo, t: Scalar) -> tuple[Scalar, ...] | None:
 
 
 def kernel_of(name: str, types: Sequence[Scalar]) -> Kernel:
-    """A kernel of one operation on operands of these types."""
+    """Return a kernel of one operation on operands of these types."""
     op = OPS[name]
     params = ", ".join(f"x{k}: {t}[1]" for k, t in enumerate(types))
     loads = " ".join(f"%{k}: {t} = load x{k}[%9]" for k, t in enumerate(types))
@@ -165,7 +165,7 @@ def kernel_of(name: str, types: Sequence[Scalar]) -> Kernel:
 
 
 def instances_of_operation(name: str) -> Instances:
-    """The operation in every type that it has."""
+    """Return the statements of an operation for every type that it accepts."""
     found = {t.name: types for t in SCALARS.values() if (types := operand_types(OPS[name], t))}
     return {
         t: [s for s in walk_kernel(kernel_of(name, types)) if isinstance(s, OpStatement)] for t, types in found.items()
@@ -174,19 +174,19 @@ def instances_of_operation(name: str) -> Instances:
 
 @cache
 def text_kernels() -> list[Kernel]:
-    """All text tests of statements."""
+    """Return the kernels of all text tests of statements."""
     return [parse_kernel(text) for folder in FOLDERS for _, text in kernel_texts(folder)]
 
 
 def type_of(stmt: Stmt) -> str:
-    """The type that a statement makes, holds or takes."""
+    """Return the type that a statement defines, holds or reads."""
     made = [value.type for value in results(stmt)]
     taken = getattr(stmt, "dtype", None) or getattr(getattr(stmt, "value", None), "type", None)
     return str(made[0] if made else taken or "")
 
 
 def instances_of_statement(cls: type[Stmt]) -> Instances:
-    """Statements of the class in the text tests."""
+    """Return the statements of a class in the text tests, by type."""
     found: dict[str, list[Stmt]] = {}
     for kernel in text_kernels():
         for stmt in walk_kernel(kernel):
@@ -199,7 +199,7 @@ def instances_of_statement(cls: type[Stmt]) -> Instances:
 
 
 def rows() -> Iterator[tuple[str, str, dict[str, Cell]]]:
-    """(kind, key, cells by column)."""
+    """Yield (kind, key, cells by column) for each row of the page."""
     for name in OPS:
         kernels = instances_of_operation(name)
         yield "operation", name, {c.name: cell(c, name, kernels) for c in COLUMNS}
@@ -209,7 +209,7 @@ def rows() -> Iterator[tuple[str, str, dict[str, Cell]]]:
 
 
 def capabilities() -> dict[str, list[str]]:
-    """Types by the feature of a Vulkan device that arrays of them need."""
+    """Return the scalar types by the Vulkan device feature that arrays of them need."""
     found: dict[str, list[str]] = {}
     for t in SCALARS.values():
         text = f"kernel k(x: {t}[1]) {{ serial {{ %0: i32 = const 0 %1: {t} = load x[%0] store x[%0], %1 }} }}"
@@ -221,7 +221,7 @@ def capabilities() -> dict[str, list[str]]:
 
 
 def text() -> str:
-    """The whole page."""
+    """Return the text of the whole page."""
     columns = [*(c.name for c in COLUMNS), *ABSENT]
     made, reasons = list(rows()), {}
     parts = [HEAD]

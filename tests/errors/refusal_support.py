@@ -1,4 +1,4 @@
-"""Cases of refused gradients: a program, what its refusal says, and the program that its cure makes.
+"""Define cases of refused gradients: a program, the text of its refusal, and the program changed by the cure.
 
 A case is a generator: it yields what is refused, then runs what the cure says and asserts that this gradient is right.
 The line that is meant carries the comment `# here`.
@@ -16,7 +16,7 @@ CASES = {}
 
 
 def case(kind, reason, *names, cure):
-    """Register a program. reason: a regular expression; names: what the message mentions; cure: part of its cure."""
+    """Register a program with its refusal: a regular expression of the reason, names, and part of the cure."""
 
     def add(function):
         CASES[function.__name__] = (function, kind, reason, names, cure)
@@ -32,7 +32,7 @@ def field(shape, name, content=1.0, dtype=None):
 
 
 def by_hand(kernel, out, into):
-    """The gradient of sum(out) by `into`, called by hand after a launch."""
+    """Return the gradient of sum(out) with respect to `into`, called by hand after a launch."""
     kernel()
     sg.ad.clear_all_gradients()
     out.grad.fill(1.0)
@@ -48,7 +48,7 @@ def taped(out, into, *launches):
 
 
 def taped_sum(out, *launches):
-    """The gradient of the sum of what the launches leave in `out` by what it held before."""
+    """Return the gradient of the sum of the final `out` by its contents before the launches, under a tape."""
     loss = field((), "loss", 0.0)
 
     @sg.kernel
@@ -84,7 +84,7 @@ def square_and_total():
 
 
 def check_place(function, text):
-    """File, line and caret of the line that is meant."""
+    """Assert that an error has the file, line and caret of the intended line."""
     file = os.path.basename(inspect.getsourcefile(function))
     lines, first = inspect.getsourcelines(function)
     meant = [first + k for k, line in enumerate(lines) if line.rstrip().endswith("# here")]
@@ -95,4 +95,4 @@ def check_place(function, text):
 
 
 def plain():
-    """A function with no decorator."""
+    """Return a function without its decorators."""

@@ -1,4 +1,4 @@
-"""The refusals of gradients that the sources contain: the reasons of errors in reverse mode, forward mode and tapes."""
+"""Find all refusals of gradients in the sources: reasons of errors in reverse mode, forward mode and tapes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reason: its constant parts, in order, and where it is written."""
+    """A reason of a refusal: its constant parts in order, and its place in the sources."""
 
     file: str
     line: int
@@ -51,7 +51,7 @@ class Refusal:
         return "|".join(self.parts)
 
     def is_in(self, message: str) -> bool:
-        """Whether a message has all parts, one after the other."""
+        """Return True if a message contains all constant parts, one after the other."""
         at = 0
         for part in self.parts:
             at = message.find(part, at)
@@ -62,7 +62,7 @@ class Refusal:
 
 
 def refusals() -> list[Refusal]:
-    """All reasons in the sources, each once."""
+    """Return all reasons in the sources, each once."""
     files = [f for place in PLACES for f in (sorted(place.glob("*.py")) if place.is_dir() else [place])]
     found = {r.text: r for file in files for r in _of(file)}
     return [r for r in found.values() if r.parts]
@@ -80,7 +80,7 @@ def _of(file: Path) -> Iterator[Refusal]:
 
 
 def _reasons(argument: ast.expr, function: ast.FunctionDef) -> Iterator[ast.expr]:
-    """The texts that an argument may be: itself, or what the function assigns to that name."""
+    """Yield the texts that an argument may be: a literal, or what the function assigns to its name."""
     if not isinstance(argument, ast.Name):
         yield argument
         return
@@ -92,7 +92,7 @@ def _reasons(argument: ast.expr, function: ast.FunctionDef) -> Iterator[ast.expr
 
 
 def _constants(reason: ast.expr) -> list[str]:
-    """Constant parts of a text of some length: what a message must contain."""
+    """Return the constant parts of a text that are long enough, which every message must contain."""
     if isinstance(reason, ast.Constant) and isinstance(reason.value, str):
         return [reason.value]
     if isinstance(reason, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""Functions with a gradient of their own that have none, or two."""
+"""Functions whose custom gradient is missing or set twice."""
 
 from __future__ import annotations
 

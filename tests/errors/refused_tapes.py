@@ -1,4 +1,4 @@
-"""What tapes refuse: state over the budget, launches that raised, and misuse."""
+"""Errors of tapes: contents beyond the memory budget, launches that raised, and misuse."""
 
 from __future__ import annotations
 

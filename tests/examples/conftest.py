@@ -1,4 +1,4 @@
-"""The examples, each loaded from its file as a module of its own."""
+"""Load each example from its file as a module of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folder() -> Path:
 
 @pytest.fixture(params=NAMES)
 def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module of an example, which finds what lies beside it as a script does."""
+    """Return the module of an example, which can import the files beside it as a script can."""
     monkeypatch.syspath_prepend(FOLDER)
     name = f"stackgrad_example_{request.param}"
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{request.param}.py")

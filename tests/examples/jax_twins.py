@@ -106,7 +106,7 @@ def pendulum_chain(m: ModuleType, chains: int, duration: float) -> Loss:
 
 
 def rigid_chain(m: ModuleType, arms: int) -> Loss:
-    """With rotation matrices in the place of quaternions."""
+    """The loss of the example, with rotation matrices in place of quaternions."""
     rng = np.random.default_rng(11)
     joints = rng.integers(*m.JOINTS, arms, endpoint=True)
     rng.normal(0.0, 0.1, joints.sum())

@@ -1,4 +1,4 @@
-"""Programs for the tests of findings, and a peer that is this package with a mistake planted."""
+"""Make programs for the tests of findings, and a peer that is this package with a planted mistake."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ exec {python} {server} "$@"
 
 
 def program(*body: m.Stmt, arguments: tuple[m.Param, ...] = (), scalars: tuple[tuple[str, int], ...] = ()) -> Program:
-    """A parallel loop over `x` with this body; what it leaves in `y` counts."""
+    """Return a program of one parallel loop over `x` with this body, whose result is `y`."""
     kernel = m.Kernel("k", (m.For(("i",), m.Over("x"), body),))
     fields = (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True))
     inputs = m.Inputs((("x", (0.5, -1.25)), ("y", (0.0, 0.0))), scalars, (("x", (0.0, 0.0)), ("y", (1.0, 2.0))))
@@ -40,7 +40,7 @@ def program(*body: m.Stmt, arguments: tuple[m.Param, ...] = (), scalars: tuple[t
 
 
 def loop(*body: m.Stmt, trips: int = 3, index: str = "j") -> m.For:
-    """A serial loop."""
+    """Return a serial loop with this body."""
     return m.For((index,), m.Range(None, m.Number(trips)), body)
 
 
@@ -53,7 +53,7 @@ def sine(value: m.Expr) -> m.Call:
 
 
 def wrong_python(folder: Path, mutant: str) -> str:
-    """A command that runs Python scripts with a mistake planted in this package."""
+    """Return a command that runs Python scripts with a mistake planted in this package."""
     server, shell = folder / "server.py", folder / "python"
     server.write_text(_SERVER.format(mutant=mutant), encoding="utf-8")
     shell.write_text(_SHELL.format(python=sys.executable, server=server), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A field of NumPy memory, and what the tests do with a function: trace, print, execute, compare with Python."""
+"""Trace, print and execute functions over fields of NumPy memory, and compare them with Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DOUBLE = FrontendOptions(default_fp=f64)
 
 
 class Field:
-    """The least that the frontend asks of a field; plain Python can index it and loop over it too."""
+    """A field with only the attributes that the frontend needs; plain Python can index it and loop over it."""
 
     is_stackgrad_field = True
 
@@ -47,28 +47,28 @@ class Field:
 
 
 def real(*values: float, needs_grad: bool = False) -> Field:
-    """A one-dimensional f64 field with this content."""
+    """Return a one-dimensional f32 field with these contents."""
     made = Field(f64, len(values), needs_grad)
     made.data[:] = values
     return made
 
 
 def integers(*values: int, dtype: Scalar = i32) -> Field:
-    """A one-dimensional integer field with this content."""
+    """Return a one-dimensional integer field with these contents."""
     made = Field(dtype, len(values))
     made.data[:] = values
     return made
 
 
 def number(value: int, dtype: Scalar = i32) -> Field:
-    """A 0-d field with this content."""
+    """Return a 0-d field that holds this number."""
     made = Field(dtype)
     made.data[()] = value
     return made
 
 
 def traced(function: Callable[..., Any], options: FrontendOptions = DOUBLE) -> Traced:
-    """Trace, and check what every traced kernel must fulfill."""
+    """Trace a function, check the kernel, and return it."""
     made = trace(function, options)
     verify(made.kernel, "source")
     assert parse_kernel(print_kernel(made.kernel)) == made.kernel
@@ -77,22 +77,22 @@ def traced(function: Callable[..., Any], options: FrontendOptions = DOUBLE) -> T
 
 
 def text(function: Callable[..., Any], options: FrontendOptions = DOUBLE) -> str:
-    """The IR text of a function."""
+    """Return the IR text of a function."""
     return print_kernel(traced(function, options).kernel)
 
 
 def body(function: Callable[..., Any], options: FrontendOptions = DOUBLE) -> str:
-    """The IR text without the line of the header and the closing brace, dedented."""
+    """Return the IR text without the header and the closing brace, dedented."""
     return textwrap.dedent("\n".join(text(function, options).splitlines()[1:-1]))
 
 
 def check_text(found: str, expected: str) -> None:
-    """Compare texts of several lines, indentation of the literal aside."""
+    """Compare two texts of several lines, except for the indentation of the literal."""
     assert found.strip() == textwrap.dedent(expected).strip()
 
 
 def execute(function: Callable[..., Any], *args: Any, options: FrontendOptions = DOUBLE) -> Traced:
-    """Run the traced function on the reference, on the memory of the fields it captures."""
+    """Run the traced function on the reference, on the memory of its captured fields."""
     made = traced(function, options)
     memory = {k: f.data for k, f in made.arrays.items()}
     run(split_tasks(made.kernel), memory, dict(zip((a.name for a in made.arguments), args)))
@@ -100,7 +100,7 @@ def execute(function: Callable[..., Any], *args: Any, options: FrontendOptions =
 
 
 def agree(function: Callable[..., Any], *args: Any, options: FrontendOptions = DOUBLE) -> None:
-    """The kernel writes what the same function writes when Python runs it."""
+    """Assert that the kernel writes the same values as the function run by Python."""
     made = traced(function, options)
     before = {k: f.data.copy() for k, f in made.arrays.items()}
     function(*args)
@@ -112,7 +112,7 @@ def agree(function: Callable[..., Any], *args: Any, options: FrontendOptions = D
 
 
 def failure(function: Callable[..., Any], kind: type[LocatedError], options: FrontendOptions = DOUBLE) -> LocatedError:
-    """The error that tracing raises; exactly of this class, every diagnostic with place and cure."""
+    """Return the error that tracing raises; assert its class, and a place and cure for each diagnostic."""
     with pytest.raises(LocatedError) as caught:
         trace(function, options)
     error = caught.value
@@ -123,7 +123,7 @@ def failure(function: Callable[..., Any], kind: type[LocatedError], options: Fro
 
 
 def marked(error: LocatedError, position: int = 0) -> str:
-    """The source text under the carets of a diagnostic."""
+    """Return the source text under the carets of a diagnostic."""
     span = error.diagnostics[position].span
     assert span is not None
     return span.text[span.column : span.end_column]

@@ -15,10 +15,10 @@ from stackgrad.compiler.errors import LocatedError
 
 
 class Mistakes(list[Any]):
-    """The cases of one module; an instance decorates their kernels."""
+    """Hold the mistakes of one module; an instance is a decorator of their kernels."""
 
     def __call__(self, kind: type[LocatedError], reason: str, at: str, cure: str = "") -> Callable[[Any], Any]:
-        """kind: the class. reason, cure: parts of the texts. at: the source text under the carets."""
+        """Register a kernel with its error: class, parts of reason and cure, and the source text under the carets."""
 
         def enter(function: Any) -> Any:
             self.append(pytest.param(function, kind, reason, at, cure, id=function.__name__))
@@ -28,7 +28,7 @@ class Mistakes(list[Any]):
 
 
 def check_mistake(function: Any, kind: type[LocatedError], reason: str, at: str, cure: str) -> None:
-    """One diagnostic, with these parts, at the marked line of the file of the function."""
+    """Assert that a kernel raises one diagnostic with these parts at the marked line of its file."""
     error = failure(function, kind)
     (found,) = error.diagnostics
     assert reason in found.reason

@@ -22,29 +22,29 @@ CRASHES, HANGS = 2, 3
 
 
 def wrong_derivative() -> AbstractContextManager[None]:
-    """d(x - y)/dy = 1."""
+    """Plant the wrong rule d(x - y)/dy = 1."""
     return patched_row(VJP, "sub", (lambda b, g, a, r: g, lambda b, g, a, r: g))
 
 
 def wrong_backend() -> AbstractContextManager[None]:
-    """tanh x = x on the cpu."""
+    """Plant tanh x = x on the CPU."""
     return patched_row(LLVM, "tanh", lambda e, t, x: x)
 
 
 def smooth(seed: int) -> Program:
-    """A program with bounded values and a gradient."""
+    """Return a program with bounded values and a gradient."""
     return sample(seed, "smooth")
 
 
 def first_finding(seed: int, cases: int = 30) -> tuple[Finding, Statistics]:
-    """The first finding of some cases in this process."""
+    """Return the first finding of some cases that run in this process."""
     found = fuzz(cases=cases, seed=seed, processes=0, sample=smooth, stop=lambda s: bool(s.findings))
     assert found.findings, f"nothing was found in {found.cases} cases"
     return found.findings[0], found
 
 
 def loop_program(trips: tuple[int, ...] = (0, 1, 3, 7)) -> Program:
-    """y[i] = sin(... sin(x[i]²)² ...), as many times as n[i] says."""
+    """Return a program that computes y[i] = sin(... sin(x[i]²)² ...), n[i] times."""
     i, v = m.Name("i"), m.Name("v")
     square = m.Binary("*", v, v)
     body = (
@@ -66,12 +66,12 @@ def loop_program(trips: tuple[int, ...] = (0, 1, 3, 7)) -> Program:
 
 
 def small(seed: int) -> Program:
-    """One program for all seeds."""
+    """Return the same program for all seeds."""
     return loop_program((seed % 3, 1))
 
 
 def hostile(seed: int) -> Program:
-    """Like `small`, but in a worker process one case dies and one hangs."""
+    """Return the program of `small`, but let one case kill and one case hang a worker process."""
     if multiprocessing.parent_process() is not None:
         if seed == CRASHES:
             os._exit(3)

@@ -11,7 +11,7 @@ FOUND, HANGS, DIES = 7, 11, 13
 
 
 def troubled(seed: int) -> TextVerdict:
-    """Every case passes but three."""
+    """Return verdicts of which all pass but three."""
     if seed == HANGS:
         time.sleep(600)
     if seed == DIES:

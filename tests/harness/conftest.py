@@ -1,4 +1,4 @@
-"""Recorded launches made by hand, and the panel that judges them."""
+"""Make recorded launches by hand, and the panel that judges them."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ if _HERE not in sys.path:
 
 @pytest.fixture
 def panel() -> ExecutorPanel:
-    """The cpu beside the reference, judged by JAX."""
+    """Return a panel of the CPU and the reference, with JAX as a judge."""
     return ExecutorPanel(present_backends(["cpu"])[0])

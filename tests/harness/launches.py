@@ -19,7 +19,7 @@ from stackgrad.reference.launch import run
 
 @dataclass(frozen=True)
 class Launch:
-    """What a recording holds."""
+    """The data of a recorded launch."""
 
     kernel: Kernel
     kind: str
@@ -31,26 +31,26 @@ class Launch:
 
 
 def recorded(kernel: Kernel, arrays: Arrays, draws: Draws = Draws(), **scalars: Any) -> Launch:  # noqa: B008
-    """A forward launch of this kernel, run on the reference."""
+    """Return a recorded forward launch of this kernel, run on the reference."""
     after = {name: array.copy() for name, array in arrays.items()}
     run(prepare_forward(kernel).kernel, after, scalars, draws=draws)
     return Launch(kernel, "forward", scalars, draws, arrays, after)
 
 
 def over(params: str, body: str, name: str = "k", array: str = "x") -> Kernel:
-    """A kernel of one parallel task over an array; %2 is the index, %0 is 0."""
+    """Return a kernel of one parallel task over an array; %2 is the index, %0 is 0."""
     head = f"kernel {name}({params}) {{\n  bounds {{\n    %0: i32 = const 0\n    %1: i32 = shape {array}, 0\n"
     return parse_kernel(head + "  } parallel %2: i32 in %0 .. %1 {\n" + textwrap.indent(body, "    ") + "\n  }\n}\n")
 
 
 def pointwise(body: str, dtype: str = "f64", name: str = "k") -> Kernel:
-    """y[i] = %9, computed from %3 = x[i] by `body`, in which T is the dtype."""
+    """Return a kernel y[i] = %9, computed from %3 = x[i] by `body`, in which T stands for the dtype."""
     text = f"%3: T = load x[%2]\n{textwrap.dedent(body).strip()}\nstore y[%2], %9"
     return over("x: T[1] grad, y: T[1] grad".replace("T", dtype), text.replace("T", dtype), name)
 
 
 def of(values: Any, dtype: str = "f64") -> dict[str, np.ndarray]:
-    """Arrays for `pointwise`."""
+    """Return arrays for the kernels of `pointwise`."""
     x = np.array(values, {"f16": np.float16, "f32": np.float32, "f64": np.float64}[dtype])
     return {"x": x, "y": np.zeros_like(x)}
 
@@ -75,7 +75,7 @@ RELU = """\
 
 @dataclass
 class Spoiled(LaunchExecutor):
-    """An executor whose results pass through `spoil`. direction: the one that is spoiled."""
+    """An executor whose results, in one direction, are changed by the function `spoil`."""
 
     direction: str = "reverse"
     spoil: Callable[[Arrays], Arrays] = field(default=lambda arrays: arrays)
@@ -91,7 +91,7 @@ class Spoiled(LaunchExecutor):
 
 @dataclass
 class Silent:
-    """An oracle that is never asked."""
+    """An oracle that must never be asked."""
 
     name: str = "jax"
     seconds: float | None = None

@@ -1,4 +1,4 @@
-"""Kernels before and after a pass, as text."""
+"""Compare kernels, as text, before and after a pass."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ kernel k(a: f32[1] grad, b: f32[1], m: i32[1], flags: u1[1], n: i32, x: f32, p: 
 
 
 def serial(text: str) -> Kernel:
-    """A kernel with one serial task that knows n as %0: i32, x as %1: f32 and p as %2: u1; `;` separates statements."""
+    """Return a kernel of one serial task with %0 = n: i32, %1 = x: f32 and %2 = p: u1; `;` separates statements."""
     return parse_kernel(HEAD + text.replace(";", "\n") + "\n  }\n}")
 
 
 def stage_of(text: str) -> str:
-    """The stage that has what the text uses."""
+    """Return the stage that permits the statements of a text."""
     return "adjoint" if "adstack" in text or ".grad" in text else "tasks"
 
 
 def check(change: Pass, before: str, after: str) -> None:
-    """The pass makes the second body of the first one, up to the numbers of values; what it makes is a fixed point."""
+    """Assert that a pass turns the first body into the second, and leaves that unchanged."""
     given, wanted, stage = serial(before), serial(after), stage_of(before)
     verify(given, stage)
     verify(wanted, stage)
@@ -47,14 +47,14 @@ def check(change: Pass, before: str, after: str) -> None:
 
 
 def check_unchanged(change: Pass, text: str) -> None:
-    """The pass gives the very kernel back."""
+    """Assert that a pass returns the very same kernel object."""
     given = serial(text)
     verify(given, stage_of(text))
     assert change(given) is given
 
 
 def check_meaning(change: Pass, seed: int) -> None:
-    """A random kernel does the same after the pass, bit by bit, is valid, and is a fixed point of the pass."""
+    """Assert that a random kernel after the pass is valid, gives the same bits, and is a fixed point of the pass."""
     kernel = random_kernel(seed)
     verify(kernel, "tasks")
     made = change(kernel)

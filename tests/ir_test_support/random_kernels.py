@@ -40,7 +40,7 @@ EDGES = {
 
 
 class Generator:
-    """One random kernel. scopes: frames around the statement, innermost last; True for a loop."""
+    """Draw one random kernel; `scopes` lists the frames around the statement, innermost last, True for a loop."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -68,7 +68,7 @@ class Generator:
         return Task(self._root(), (self.own,), bounds, (begin,), (end,))
 
     def _root(self) -> Block:
-        """A body whose last statements make some locals and values observable."""
+        """Return a body whose last statements store some of its locals and values."""
         self._statements(10, 0)
         read = [(var, dtype) for var, dtype in self.locals if self.random.random() < 0.4]
         seen = [self.b.get(var, dtype) for var, dtype in read] + [self.pick(dtype) for dtype in TYPES]
@@ -83,7 +83,7 @@ class Generator:
     # -- values ---------------------------------------------------------------------------------------------
 
     def pick(self, dtype: Scalar) -> Value:
-        """A visible value of the type, preferably a late one; a constant if there is none."""
+        """Return a visible value of the type, preferably a late one, or a constant if there is none."""
         fitting = [v for v in self.values if v.type == dtype]
         if fitting and self.random.random() < 0.85:
             return fitting[-1 - min(int(self.random.expovariate(0.4)), len(fitting) - 1)]
@@ -100,11 +100,11 @@ class Generator:
         return self.b.op("bit_and", value, self.b.const(mask, i32))
 
     def _any(self) -> Value:
-        """An index into an array; one of few, so that accesses meet."""
+        """Return an index into an array from a small range, so that accesses meet."""
         return self._mask(self.pick(i32), self.random.choice((0, 1, SIZE - 1)))
 
     def _element(self) -> Value:
-        """An index that this iteration may write."""
+        """Return an index of an element that this iteration may write."""
         return self.own or self._any()
 
     def op(self) -> None:
@@ -119,7 +119,7 @@ class Generator:
             self._know(self.b.op(row.name, *args))
 
     def leaf(self) -> None:
-        """A value without operands, or a conversion."""
+        """Return a value without operands, or a conversion."""
         choice = self.random.randrange(7)
         if choice < 2:
             self._constant(self.random.choice(TYPES))
@@ -137,7 +137,7 @@ class Generator:
     # -- memory ---------------------------------------------------------------------------------------------
 
     def memory(self) -> None:
-        """Parallel iterations read `a` anywhere, add to `k` anywhere, and own one element of `out` and `count`."""
+        """Emit an access: iterations read `a` anywhere, add to `k` anywhere, and own elements of `out` and `count`."""
         array, dtype = self.random.choice((("out", f32), ("count", i32)))
         choice = self.random.randrange(6)
         if choice < 2:
@@ -186,7 +186,7 @@ class Generator:
                 self.b.set(var, self.pick(dtype))
 
     def _carry(self, reading: float) -> None:
-        """At the start of a loop body, a read of what the last iteration left; at its end, a write."""
+        """Add a read of a local at the start of a loop body and a write at its end, which link the trips."""
         for var, dtype in self.locals:
             if self.random.random() < 0.4:
                 if self.random.random() < reading:
@@ -209,7 +209,7 @@ class Generator:
             self.random.choice(kinds)()
 
     def _nested(self, depth: int, frames: tuple[bool, ...] = (), first: Callable[[], None] | None = None) -> Block:
-        """A block; what it makes visible is forgotten afterwards."""
+        """Emit a nested block, and forget the names that it makes visible."""
         known = len(self.values), len(self.locals), len(self.arrays), self.frames
         self.frames = (*self.frames, *frames)
         with self.b.block() as body:
@@ -226,7 +226,7 @@ class Generator:
         return tuple(body)
 
     def _exit(self) -> None:
-        """A jump at the end of a block; a conditional one if the block is an arm of an if."""
+        """Emit a jump at the end of a block, under a condition if the block is a branch of an `if`."""
         depth = self.random.randint(1, len(self.frames))
         if self.random.random() < 0.1:
             self.b.emit(n.Return())
@@ -261,7 +261,7 @@ class Generator:
             self._know(trips)
 
     def while_(self, depth: int) -> None:
-        """At most three trips: a counter that no other statement knows is raised at the start of the body."""
+        """Emit a `while` loop of at most three trips, counted by a local that no other statement uses."""
         counter, stop = self.b.local(self._name("c"), i32), self._stop()
         with self.b.block() as condition:
             test = self.b.op("cmp_lt", self.b.get(counter, i32), self.b.const(self.random.randint(0, 3), i32))
@@ -281,12 +281,12 @@ class Generator:
 
 
 def random_kernel(seed: int) -> Kernel:
-    """The kernel of this number."""
+    """Return the random kernel of this number."""
     return Generator(seed).kernel()
 
 
 def execute(kernel: Kernel, seed: int) -> dict[str, np.ndarray]:
-    """The arrays after a launch on random inputs with edge values, reals as bit patterns with one NaN."""
+    """Return the arrays after a launch on random inputs with edge values, as bit patterns with one NaN."""
     rng = np.random.default_rng(seed)
     arrays = {
         "a": rng.choice(np.array([*EDGES[f32], *rng.normal(size=10)], np.float32), SIZE),
@@ -304,5 +304,5 @@ def execute(kernel: Kernel, seed: int) -> dict[str, np.ndarray]:
 
 
 def same(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> bool:
-    """Whether two launches left the same memory."""
+    """Return True if two launches left the same memory."""
     return all(np.array_equal(left[name], right[name]) for name in left)

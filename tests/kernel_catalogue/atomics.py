@@ -1,4 +1,4 @@
-"""Kernels about atomics and what they return."""
+"""Kernels with atomics, and with uses of the values that they return."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _old_value(f):
 
 
 def _of_tie(a: Arrays, s: Arrays) -> Arrays:
-    """All iterations win with one value, so that it does not matter which one takes the adjoint."""
+    """A kernel in which all iterations win with one value, so that it does not matter which takes the adjoint."""
     g = s["z"].copy()
     g[0] = 0.0
     return {"x": np.array([0.0, 0.0, s["z"][0], 0.0]), "z": g}

@@ -29,7 +29,7 @@ kernel k(x: f64[1] grad, w: f64[1] grad, y: f64[1] grad, c: i32[1]) {{
 
 
 def lanes(body: str) -> SimpleNamespace:
-    """%2 is the lane, %3 .. %6 are 0 .. 3, %7 is x[lane], %9 is c[lane] + 3, %10 is 0.5."""
+    """Return a kernel over lanes: %2 is the lane, %3 .. %6 are 0 .. 3, %7 is x[lane], %9 is c[lane] + 3, %10 is 0.5."""
     return SimpleNamespace(ir=lambda: parse_kernel(LANES.format(body=body)))
 
 
@@ -93,7 +93,7 @@ def _array_of_an_iteration(f):
 
 @entry("a slope belongs to one operation and operand", "slopes-shared")
 def _two_sines(f):
-    """In each of three trips, of which only the slopes are saved."""
+    """Return a loop of three trips of which only the slopes are saved."""
     return lanes("""
     local v: f64
     local u: f64

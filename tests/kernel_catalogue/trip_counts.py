@@ -24,7 +24,7 @@ def by_iteration(x: sg.Field, y: sg.Field, n: sg.Field) -> sg.Kernel:
 
 
 def by_while(x: sg.Field, y: sg.Field, n: sg.Field) -> sg.Kernel:
-    """Return a kernel like `by_iteration` with a loop that ends when it likes, so that no expression bounds it."""
+    """Return a kernel like `by_iteration` with a `while` loop, whose trip count no expression bounds."""
 
     @sg.kernel
     def k() -> None:

@@ -1,1 +1,1 @@
-"""What the .kir collector is made of: reading the files, running kernels, comparing numbers."""
+"""The parts of the .kir collector: reading the files, running kernels, comparing numbers."""

@@ -30,12 +30,12 @@ _LANGUAGE = language(
 
 
 class KirFileError(Exception):
-    """The .kir file itself is malformed."""
+    """Signal that a .kir file itself is malformed."""
 
 
 @dataclass(frozen=True)
 class Directive:
-    """One directive. only: types, backends or lowerings it is restricted to; empty: all."""
+    """One directive; `only` lists the types, backends or lowerings to which it is restricted, () for all."""
 
     kind: str
     only: tuple[str, ...]
@@ -43,7 +43,7 @@ class Directive:
     line: int
 
     def applies(self, *names: str) -> bool:
-        """Whether it concerns this type, backend and lowering: each group of names that it lists must match."""
+        """Return True if the directive applies to this type, backend and lowering."""
         groups = [set(self.only) & set(known) for known in (_TYPES, _LOWERINGS)]
         groups.append(set(self.only) - set(_TYPES) - set(_LOWERINGS))
         return all(not group or group & set(names) for group in groups)
@@ -55,7 +55,7 @@ _LOWERINGS = tuple(POLICIES)
 
 @dataclass
 class Case:
-    """A kernel of the file with its directives. types: what `T` stands for; `("",)` if the text is no template."""
+    """A kernel of a file with its directives; `types` lists the types for `T`, `("",)` without a template."""
 
     text: str
     line: int
@@ -65,7 +65,7 @@ class Case:
     checks: list[Directive] = field(default_factory=list)
 
     def source(self, dtype: str) -> str:
-        """The kernel's text with `T` replaced."""
+        """Return the kernel's text with `T` replaced by a type."""
         return re.sub(r"\bT\b", dtype, self.text) if dtype else self.text
 
 
@@ -73,12 +73,12 @@ class Case:
 
 
 def read_cases(text: str) -> list[Case]:
-    """All kernels of a file with their directives. Raises KirFileError with the line number."""
+    """Return all kernels of a file with their directives. Raise KirFileError with the line number."""
     return _Reader(text).cases()
 
 
 class _Reader:
-    """Walks the lines once: comments in column 0, and the kernels between them."""
+    """Read the lines of a file once: comments in column 0, and the kernels between them."""
 
     def __init__(self, text: str) -> None:
         self.lines = text.splitlines()
@@ -149,7 +149,7 @@ class _Reader:
 
 @dataclass
 class Check:
-    """The content of a run, grad, trap or release directive; numbers are still text, lists nested.
+    """The content of a run, grad, trap or release directive, with numbers as text and nested lists.
 
     values: arrays and scalars before. seeds: adjoints before. expected: arrays afterwards. prints: lines printed.
     error, fragment: what a trap raises. draws: (seed, launch). no_jax: why the JAX oracle is not asked.
@@ -166,7 +166,7 @@ class Check:
 
 
 def read_check(directive: Directive) -> Check:
-    """Parse a directive that stands below a kernel. Raises KirFileError."""
+    """Parse a directive that stands below a kernel. Raise KirFileError if it is malformed."""
     text, _, reason = directive.text.partition("// no-jax:")
     check = Check(no_jax=reason.strip())
     try:
@@ -177,7 +177,7 @@ def read_check(directive: Directive) -> Check:
 
 
 def quoted(directive: Directive) -> str:
-    """The string literal that is the whole text of an `invalid` directive."""
+    """Return the string literal that is the whole text of an `invalid` directive."""
     return str(json.loads(directive.text))
 
 

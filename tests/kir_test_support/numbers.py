@@ -19,7 +19,7 @@ from .directives import KirFileError
 
 
 def read_number(text: str, dtype: Scalar) -> float | int | bool:
-    """One number in the spelling of the type: a double for reals, exact for integers and booleans."""
+    """Return the number that a text of this type denotes: a double for reals, exact for other types."""
     if dtype.is_bool:
         if text not in ("true", "false"):
             raise KirFileError(f"{text} is no boolean")
@@ -34,7 +34,7 @@ def read_number(text: str, dtype: Scalar) -> float | int | bool:
 
 
 def is_exact(value: float | int | bool, dtype: Scalar) -> bool:
-    """Whether a real is a number of this type (NaN and infinities are)."""
+    """Return True if a real is exactly representable in this type, as NaN and infinities are."""
     if not dtype.is_real:
         return True
     with np.errstate(all="ignore"):
@@ -43,7 +43,7 @@ def is_exact(value: float | int | bool, dtype: Scalar) -> bool:
 
 
 def read_array(content: Any, dtype: Scalar, ndim: int, exact: bool = True) -> np.ndarray:
-    """Nested lists of number texts as a C-contiguous array: of the type if exact, of doubles for reals if not."""
+    """Return nested lists of number texts as an array of the type, or of doubles if reals are not exact."""
     flat: list[float | int | bool] = []
     shape = _shape(content, ndim)
     _flatten(content, shape, dtype, flat)
@@ -77,7 +77,7 @@ def _flatten(content: Any, shape: tuple[int, ...], dtype: Scalar, out: list[floa
 
 
 def unlike(expected: np.ndarray, dtype: Scalar) -> np.ndarray:
-    """An array that differs from `expected` in every element: a store that is left out shows."""
+    """Return an array that differs from `expected` in every element, so that a missing store is noticed."""
     if dtype.is_bool:
         return np.asarray(~expected)
     if dtype.is_int:
@@ -86,14 +86,14 @@ def unlike(expected: np.ndarray, dtype: Scalar) -> np.ndarray:
 
 
 def allowed(expected: float, dtype: Scalar, ulps: float) -> float:
-    """Permitted distance of a real result from the expected double."""
+    """Return the permitted distance of a real result from the expected double."""
     if dtype == f16 and ulps:
         return 0.5 * ulp(f16, expected) + ulps * ulp(f32, expected)
     return ulps * ulp(dtype, expected)
 
 
 def error_in_ulps(got: float, expected: float, dtype: Scalar) -> float:
-    """Distance in units in the last place; infinite where NaN, infinity or the sign of a zero differ."""
+    """Return the difference in ulps; it is infinite if NaN, infinity or the sign of a zero differ."""
     if math.isnan(expected) or math.isnan(got):
         return 0.0 if math.isnan(expected) and math.isnan(got) else math.inf
     if math.isfinite(expected) and not math.isfinite(dtype(expected)):  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def error_in_ulps(got: float, expected: float, dtype: Scalar) -> float:
 def compare(
     name: str, got: np.ndarray, expected: np.ndarray, dtype: Scalar, ulps: float, signed_zero: bool = True
 ) -> list[str]:
-    """One line for every element that is not as expected; an empty list if all agree."""
+    """Return one line for each element that is not as expected."""
     if not signed_zero:
         got, expected = got + 0, expected + 0
     if got.shape != expected.shape:

@@ -36,7 +36,7 @@ from .numbers import is_exact, read_array, read_number, unlike
 
 @dataclass(frozen=True)
 class Build:
-    """How a kernel is made ready. passes: through the forward pipeline first."""
+    """How a kernel is prepared for a run; `passes` says that it goes through the forward pipeline first."""
 
     name: str
     options: Options
@@ -49,7 +49,7 @@ DEFAULT = Build("default", Options(precise=False), passes=True)
 
 
 def builds(backend: str, kind: str, error: str = "", lowering: str = "") -> tuple[Build, ...]:
-    """The builds in which a check of this kind must hold on this backend; none if it says nothing about it.
+    """Return the builds in which a check of this kind must hold on this backend.
 
     Passes may drop a trap whose value is not used, so traps are looked for in the kernel as it stands. Of the two
     lowerings of a gradient, the one that users get runs in their build.
@@ -66,7 +66,7 @@ def builds(backend: str, kind: str, error: str = "", lowering: str = "") -> tupl
 
 @cache
 def is_covered_by_default(text: str) -> bool:
-    """Whether plain code is the code of the default build: no pass changes the kernel and nothing can contract."""
+    """Return True if default builds compile the same code, because no pass changes the kernel."""
     kernel = parsed(text)
     computes = any(isinstance(s, Op) and s.result.type.is_real for s in walk_kernel(kernel))
     return not computes and renumber(prepare_forward(kernel).kernel) == renumber(kernel)
@@ -74,13 +74,13 @@ def is_covered_by_default(text: str) -> bool:
 
 @cache
 def probes() -> dict[str, Probe]:
-    """Every backend with its probe, in the order of the registry."""
+    """Return every backend with its Probe, in the order of the registry."""
     return registry.probe_all()
 
 
 @cache
 def parsed(text: str) -> Kernel:
-    """The kernel of a text."""
+    """Return the kernel that a text defines."""
     return parse_kernel(text)
 
 
@@ -88,7 +88,7 @@ def parsed(text: str) -> Kernel:
 
 
 def memory(kernel: Kernel, check: Check) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and scalars before the launch. Adjoints start at their seed, or at zero.
+    """Return arrays and scalars before the launch; adjoints start at their seed, or at zero.
 
     An array that is not given has the shape of what is expected, and other content.
     """
@@ -134,7 +134,7 @@ def _refuse_unknown(check: Check, arrays: dict[str, np.ndarray], scalars: dict[s
 
 
 def dtype_of(kernel: Kernel, name: str) -> tuple[Scalar, int]:
-    """Element type and rank of an array, or of its adjoint."""
+    """Return the element type and the rank of an array, or of its adjoint."""
     types = kernel.array_types()
     kind = types[name] if name in types else types[name.removesuffix(".grad")].adjoint
     return kind.dtype, kind.ndim
@@ -145,7 +145,7 @@ def dtype_of(kernel: Kernel, name: str) -> tuple[Scalar, int]:
 
 @lru_cache(64)
 def launcher(text: str, backend: str, build: Build, lowering: str = "") -> Launcher:
-    """The kernel of a text on a backend; with a lowering, its grad kernel."""
+    """Return the launcher of a text's kernel on a backend, or of its grad kernel if a lowering is given."""
     kernel = parsed(text)
     if lowering:
         lowered = prepare_reverse(kernel, lowering, check=True)
@@ -161,7 +161,7 @@ def _is_unsized(kernel: Kernel) -> bool:
 
 
 def run_gradient(text: str, check: Check, backend: str, build: Build, lowering: str) -> dict[str, np.ndarray]:
-    """Memory after the kernel and then its grad kernel; the seeds are the adjoints of the final content."""
+    """Return the memory after the kernel and its grad kernel; the seeds are adjoints of the final contents."""
     arrays, scalars = memory(parsed(text), check)
     draws = Draws(*check.draws)
     launcher(text, backend, build).run(arrays, scalars, draws)
@@ -170,7 +170,7 @@ def run_gradient(text: str, check: Check, backend: str, build: Build, lowering: 
 
 
 def ask_jax(kernel: Kernel, check: Check) -> dict[str, np.ndarray]:
-    """The adjoints that the check expects, as doubles, by the JAX oracle: from the forward kernel alone."""
+    """Return the expected adjoints as doubles, computed by the JAX oracle from the forward kernel alone."""
     from stackgrad.harness.testing.oracles import jax_oracle  # here, for a run without grad lines loads no JAX
 
     arrays, scalars = memory(kernel, check)
@@ -183,7 +183,7 @@ def ask_jax(kernel: Kernel, check: Check) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def captured() -> Iterator[list[str]]:
-    """Collects what is printed meanwhile, by Python and by native code, as lines."""
+    """Collect, as lines, what Python and native code print inside the `with` block."""
     lines: list[str] = []
     stream = io.StringIO()
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""One mathematical function on arrays, compiled alone by the inlined code: for tests and measurements of it."""
+"""Compile one inlined mathematical function alone, on arrays, for tests and measurements of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOGETHER = ("sin beside cos", "cos beside sin")
 
 
 def module_text(name: str, double: bool, lanes: int, target: Target, reach: float = math.inf) -> str:
-    """`run(x..., out, count)` computes out[k] = name(x[k]...) in blocks of `lanes`, or one by one if that is 0."""
+    """Return LLVM IR of `run(x..., out, count)`, which computes out[k] = name(x[k]...) in blocks of `lanes`."""
     m, arity = ModuleState(Kernel("none", (), ()), Options(), target), ARITY.get(name, 1)
     scalar, align = (F64, 8) if double else (F32, 4)
     t = ir.VectorType(scalar, lanes) if lanes else scalar
@@ -65,7 +65,7 @@ def module_text(name: str, double: bool, lanes: int, target: Target, reach: floa
 def compiled(
     name: str, double: bool, lanes: int, fused: bool, short: bool = False, reach: float = math.inf
 ) -> tuple[llvm.ExecutionEngine, Callable[..., None]]:
-    """(engine, run): the code lives as long as the engine."""
+    """Return (engine, run) for a function; the code lives as long as the engine."""
     text = module_text(name, double, lanes, replace(host_target(), fused=fused, lean=short), reach)
     with LOCK:
         module = parse(text, machine().triple, str(machine().target_data))
@@ -86,9 +86,7 @@ def evaluate(
     short: bool = False,
     reach: float = math.inf,
 ) -> np.ndarray:
-    """name(args) in blocks of lanes; operands are repeated to fill the last block. fused: what the CPU has if None.
-    short: by the code for GPUs (polynomials/gpu_trigonometric.py), one by one; reach: made for arguments up to there.
-    """
+    """Return name(args), computed in blocks of lanes; `short` and `reach` select the code for GPUs."""
     count, block = len(args[0]), max(lanes, 1)
     filled = [np.resize(x, -(-count // block) * block) for x in args]
     out = np.empty_like(filled[0])

@@ -1,4 +1,4 @@
-"""A translator that is there, or a reason to skip."""
+"""Provide the translator to Metal, or skip the test."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stackgrad.compiler.ir.parser import parse_kernel
 
 @pytest.fixture(scope="session")
 def translator() -> None:
-    """A machine without SPIRV-Cross skips, with the reason."""
+    """Return the translator; skip on a machine without SPIRV-Cross."""
     if shutil.which(PROGRAM) is None:
         pytest.skip(f"{PROGRAM} is not installed; cure: {CURE}")
 
 
 @pytest.fixture(scope="session")
 def make(translator: None) -> Make:
-    """The program of a kernel given as text."""
+    """Return a function that makes the Metal program of a kernel given as text."""
     return lambda text: program(parse_kernel(text), Options())

@@ -1,4 +1,4 @@
-"""Execution of programs three ways: the traced kernel, the kernel lowered from the model, and Python itself."""
+"""Execute programs in three ways: the traced kernel, the kernel lowered from the model, and Python itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Outcome = dict[str, np.ndarray] | str
 
 
 def execute(kernel: Kernel, arrays: dict[str, np.ndarray], scalars: dict[str, bool | int | float]) -> Outcome:
-    """The final content of all arrays, or the name of the exception."""
+    """Return the final contents of all arrays, or the name of the exception."""
     verify(kernel, "source")
     memory = {name: array.copy() for name, array in arrays.items()}
     try:
@@ -28,14 +28,14 @@ def execute(kernel: Kernel, arrays: dict[str, np.ndarray], scalars: dict[str, bo
 
 
 def bits(array: np.ndarray) -> bytes:
-    """The content with one NaN."""
+    """Return the bits of an array, with one bit pattern for all NaNs."""
     if array.dtype.kind != "f":
         return array.tobytes()
     return np.where(np.isnan(array), np.array(np.nan, array.dtype), array).tobytes()
 
 
 def same_bits(a: Outcome, b: Outcome) -> bool:
-    """Whether two executions ended alike, to the last bit of the arrays that both have."""
+    """Return True if two executions ended alike, with the same bits in the arrays that both have."""
     if isinstance(a, str) or isinstance(b, str):
         return isinstance(a, str) and isinstance(b, str) and a == b
     return all(bits(a[name]) == bits(b[name]) for name in a.keys() & b.keys())
@@ -58,8 +58,7 @@ _NO_PYTHON = (
 
 
 def is_plain(program: Program) -> bool:
-    """Whether Python computes what the kernel computes: doubles and small integers alone, no narrowing, no atomics
-    that are calls, no `~`, no vectors, which Python shares."""
+    """Return True if Python computes the same as the kernel: f64 and small integers, no vectors, no atomic calls."""
     if any(f.element or f.views for f in program.fields):
         return False
     types = {f.dtype for f in program.fields} | {p.dtype for p in program.arguments} | {program.default_fp}

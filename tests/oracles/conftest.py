@@ -1,4 +1,4 @@
-"""What the oracles' tests share: the three-way comparison of JAX, dual numbers and the Taylor remainder."""
+"""Compare three oracles with each other: JAX, dual numbers and the Taylor remainder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _dot(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> float:
 def compare(
     kernel: Kernel, arrays: Mapping[str, np.ndarray], scalars: Mapping[str, Any] | None = None, order: float = 1.8
 ) -> dict[str, np.ndarray]:
-    """Random tangents and cotangents through both oracles, and the Taylor order of their common answer.
+    """Compare both oracles for random tangents and cotangents, and return the Taylor order of their answer.
 
     Gives JAX's cotangents of all arrays with an adjoint.
     """
@@ -58,7 +58,7 @@ def _compare() -> Compare:
 
 
 def parallel(params: str, body: str, temps: str = "", before: str = "", after: str = "") -> Kernel:
-    """A kernel with one parallel task over x; %0 is 0, %1 the extent, %2 the index. before, after: more tasks."""
+    """Return a kernel with one parallel task over x; %0 is 0, %1 the extent, %2 the index."""
     return parse_kernel(f"""
         kernel k({params}) {{
           {temps}

@@ -1,4 +1,4 @@
-"""Makes the example executor of this folder importable, and has it compared like a backend."""
+"""Make the example executor of this folder importable, and let it be compared like a backend."""
 
 from __future__ import annotations
 

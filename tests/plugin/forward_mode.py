@@ -1,4 +1,4 @@
-"""An executor of one's own: forward mode by dual numbers, the whole gradient element by element.
+"""Define an executor outside of the package: forward mode by dual numbers, one direction for each element.
 
 It asks `jvp`, which walks the IR one iteration after the other and carries (value, tangent) through it. For element j
 of the initial content, with the cotangents s of the final content,
@@ -27,19 +27,19 @@ from stackgrad.harness.testing.rounding import narrowest_type
 
 @dataclass
 class ForwardMode:
-    """Values and gradients by dual numbers."""
+    """An executor that computes values and gradients by dual numbers."""
 
     name: str = "forward mode"
     seconds: float | None = None
 
     def supports(self, kernel: Kernel) -> str | None:
-        """Dual numbers are in double precision, and know no adstacks."""
+        """Return why a kernel cannot run: dual numbers know neither adstacks nor single precision."""
         if narrowest_type(kernel) not in (None, f64):
             return "computes in double precision only"
         return None if is_forward(kernel) else "not a forward kernel"
 
     def forward(self, kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> Arrays:
-        """The final content of all array parameters."""
+        """Return the final contents of all array parameters."""
         begin = time.perf_counter()
         values, _ = dual.jvp(lower_plainly(kernel).kernel, self._chosen(kernel, arrays), scalars, {}, draws)
         self.seconds = time.perf_counter() - begin
@@ -48,7 +48,7 @@ class ForwardMode:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """<seeds, J e> for each unit vector e of the initial content `before`."""
+        """Return <seeds, J e> for each unit vector e of the initial contents `before`."""
         begin = time.perf_counter()
         plain, content = lower_plainly(kernel).kernel, self._chosen(kernel, before)
         found = {name: np.zeros_like(before[name]) for name in with_gradient(kernel)}

@@ -1,4 +1,4 @@
-"""Fixtures for kernels given as IR text."""
+"""Fixtures that launch kernels given as IR text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stackgrad.reference.launch import LaunchReport, run
 
 @pytest.fixture
 def launch() -> Callable[..., LaunchReport]:
-    """launch(text, x=array, n=3, options...): parse and run; arrays are written in place.
+    """Return launch(text, x=array, n=3, options...), which parses and runs a kernel and writes arrays in place.
 
     Options of `launch.run` are given with a leading underscore.
     """
@@ -31,7 +31,7 @@ def launch() -> Callable[..., LaunchReport]:
 
 @pytest.fixture
 def each() -> Callable[[str, str], str]:
-    """each(params, body): a kernel whose single task runs the body for every %0 in 0 .. shape of x."""
+    """Return each(params, body), a kernel whose task runs the body for every %0 in 0 .. extent of x."""
 
     def text(params: str, body: str) -> str:
         return (
@@ -44,7 +44,7 @@ def each() -> Callable[[str, str], str]:
 
 @pytest.fixture
 def silent() -> Iterator[None]:
-    """Whatever NumPy would warn of is an error."""
+    """Turn every warning of NumPy into an error."""
     with warnings.catch_warnings(), np.errstate(all="warn"):
         warnings.simplefilter("error")
         yield

@@ -1,4 +1,4 @@
-"""Makes the support modules of this folder importable by its tests."""
+"""Make the support modules of this folder importable by its tests."""
 
 from __future__ import annotations
 

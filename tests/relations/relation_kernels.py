@@ -1,4 +1,4 @@
-"""Kernels of every kind that relations change: loops of all shapes, branches, atomics, several tasks, vectors.
+"""Kernels of every kind that relations change: all loops, branches, atomics, several tasks, vectors.
 
 Every kernel is over fields x, w, y, z of four reals with gradients, an i32 field c of trips and the 0-d total s.
 """
@@ -23,7 +23,7 @@ KERNELS: dict[str, Callable[[SimpleNamespace], sg.Kernel]] = {}
 
 
 def fields(real: object) -> SimpleNamespace:
-    """Fields for the kernels; only their shapes count."""
+    """Return fields for the kernels, of which only the shapes matter."""
     reals = {name: sg.field(real, shape=(4,), needs_grad=True) for name in "xwyz"}
     return SimpleNamespace(**reals, s=sg.field(real, shape=(), needs_grad=True), c=sg.field(sg.i32, shape=(4,)))
 

@@ -1,4 +1,4 @@
-"""Chains of the kernels, and what every relation says of them."""
+"""Make launch chains of the kernels, and collect the verdicts of relations on them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def executor(name: str) -> RelationExecutor:
 
 @cache
 def traced(name: str, real: Any) -> Kernel:
-    """A kernel of the list, over fields of this type."""
+    """Return a traced kernel of the list, over fields of this type."""
     sg.init(arch=sg.reference, default_fp=real)
     return KERNELS[name](fields(real)).ir()
 
 
 def chain_of(kernel: Kernel, real: type = np.float64) -> LaunchChain:
-    """A launch of it on the content of the list, its gradient seeded everywhere. Lowered anew."""
+    """Return a chain of one launch of a kernel on the list's contents, with a seed for every element."""
     arrays = {name: content(name.rpartition(".")[2], real) for name in array_parameters(kernel)}
     rng = np.random.default_rng(3)
     seeds = {n + GRAD: np.asarray(rng.uniform(0.5, 1.5, arrays[n].shape), real) for n in with_gradient(kernel)}
@@ -47,6 +47,6 @@ def chain_of(kernel: Kernel, real: type = np.float64) -> LaunchChain:
 def said(
     relation: str, kernel: Kernel, on: RelationExecutor, real: type = np.float64, draws: Any = DRAWS
 ) -> list[JudgedComparison]:
-    """Every verdict of a relation on a kernel."""
+    """Return all verdicts of a relation on a kernel."""
     chain = chain_of(kernel, real)
     return [judged for draw in draws for judged in TABLE[relation](chain, on, draw, True)]

@@ -1,4 +1,4 @@
-"""Ways in which a kernel comes by a number of the program, and programs that change such numbers between launches.
+"""Ways in which a kernel reads a number of the program, and programs that change it between launches.
 
 A *source* is a place where Python keeps a number: an attribute, an array, what a function gives. Kernels are made as
 text from drawn sources, so that Python, which evaluates the same text, says what is right.
@@ -23,7 +23,7 @@ _FILES = itertools.count()
 
 
 class Inner:
-    """An object with a number, a method and a class attribute of its own."""
+    """An object with a number, a method and a class attribute."""
 
     shared = 1.0
 
@@ -38,7 +38,7 @@ class Inner:
 
 
 class Slotted:
-    """An object that nothing can refer to weakly."""
+    """An object that allows no weak reference."""
 
     __slots__ = ("value",)
 
@@ -47,7 +47,7 @@ class Slotted:
 
 
 class Asked:
-    """An object whose attributes are made up."""
+    """An object whose attributes are computed by `__getattr__`."""
 
     def __init__(self) -> None:
         self.content = {"value": 1.0}
@@ -74,7 +74,7 @@ class Table:
 
 @sg.data_oriented
 class Holder:
-    """`self` of the kernels."""
+    """The object `self` of the kernels."""
 
     constant = 1.0
 
@@ -113,7 +113,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class Source:
-    """text: how a kernel reads it. change: gives it another value. Names of the text: `self`, and those of `names`."""
+    """A way to read a number: the text in the kernel, and a function that changes the number."""
 
     text: str
     change: Callable[[Holder, dict[str, Any], float], None]
@@ -227,7 +227,7 @@ class Made(Base):
 
 
 class Program:
-    """A kernel over some sources, on one holder and one module, and what it must give."""
+    """A kernel that reads several numbers, with the objects that hold them and the expected result."""
 
     def __init__(self, sources: list[str]) -> None:
         self.sources = [SOURCES[name] for name in sources]
@@ -256,17 +256,17 @@ class Program:
         exec(compile(self.text, file, "exec", dont_inherit=True), names)
 
     def change(self, which: int, value: float) -> None:
-        """Give one of the sources another value."""
+        """Change the number that one of the sources reads."""
         self.sources[which % len(self.sources)].change(self.holder, self.names, value)
 
     def right(self, how: str) -> list[str]:
-        """What a launch must leave behind: all numbers here are exact, so Python computes the same."""
+        """Return the expected result of a launch, computed by Python, which is exact for these numbers."""
         given = {**self.names, "self": self.holder}
         factor = sum((k + 2.0) * eval(source.text, given) for k, source in enumerate(self.sources))
         return in_words(0.25 + self.holder.x.to_numpy() * factor if how == "forward" else np.full(COUNT, factor))
 
     def anew(self) -> Any:
-        """A kernel that was never launched, over the same objects."""
+        """Return a new kernel over the same objects, which was never launched."""
         text = self.text[self.text.index("class Made") :].replace("class Made(Base)", "class Again(Base)")
         file = f"<constants {next(_FILES)}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -275,12 +275,12 @@ class Program:
 
 
 def in_words(values: np.ndarray) -> list[str]:
-    """All bits of numbers."""
+    """Return the bits of numbers."""
     return [float(v).hex() for v in values]
 
 
 def observed(holder: Holder, launch: Callable[[], None], grad: Callable[[], None], how: str) -> list[str]:
-    """What a launch of one kind leaves behind: values, gradients, tangents."""
+    """Return the results of a launch of one kind: values, gradients or tangents."""
     holder.y.fill(0.25)
     sg.ad.clear_all_gradients()
     if how == "forward":
@@ -309,7 +309,7 @@ VALUES = (0.5, 1.0, 2.0, 3.0)
 
 @dataclass(frozen=True)
 class Step:
-    """which: the source that is changed before, None for none. how: the launches that follow, `times` of them."""
+    """A step of a program: the source that changes first, if any, and the launches that follow."""
 
     which: int | None
     value: float
@@ -318,7 +318,7 @@ class Step:
 
 
 def run(sources: list[str], steps: list[Step], anew: bool = False) -> str:
-    """Run a program; "" if each launch did what Python says at that moment, else what differs.
+    """Run a program; return "" if each launch did the same as Python at that moment, else the difference.
 
     anew: a kernel that is traced then must do the same.
     """
@@ -342,7 +342,7 @@ def run(sources: list[str], steps: list[Step], anew: bool = False) -> str:
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[list[str], list[Step]]:
-    """Some sources, and launches between which they change; after a few of one kind, the next ones stand ready."""
+    """Yield programs with some sources and changes; after a few launches of a kind, ready launches exist."""
     sources = draw(st.lists(st.sampled_from(sorted(SOURCES)), min_size=1, max_size=3, unique=True))
     step = st.builds(
         Step,

@@ -1,4 +1,4 @@
-"""Objects that a program makes anew for each launch, such as methods, closures, iterators and arguments."""
+"""Objects that a program creates anew for each launch, such as methods, closures, iterators and arguments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Slotted:
 
 
 class Plain:
-    """An object of the host, made for a launch or kept."""
+    """An object of the host, created for a launch or kept."""
 
     shared = 1.0
 
@@ -84,7 +84,7 @@ class Plain:
 
 
 class Extents(tuple[int, ...]):
-    """What a tensor of another library returns for its shape."""
+    """The shape of a tensor of another library."""
 
 
 class Tensor:
@@ -124,7 +124,7 @@ class Base:
 
 @sg.data_oriented
 class Holder(Base):
-    """`self` of the kernels; each property makes another object at each look."""
+    """The object `self` of the kernels, each of whose properties creates a new object at each read."""
 
     shared = 1.0
 
@@ -364,7 +364,7 @@ def run(x: sg.template(), y: sg.template(){parameter}):
 
 
 def defined(text: str, parameter: str = "", is_method: bool = True) -> dict[str, Any]:
-    """Return the names of a new module with a kernel `run` that multiplies by what a text means."""
+    """Return the names of a new module with a kernel `run` that multiplies by the value of a text."""
     Holder.shared = Plain.shared = 1.0
     names, source = {**globals()}, (_METHOD if is_method else _FUNCTION).format(text=text, parameter=parameter)
     file = f"<fresh {next(_FILES)}>"

@@ -1,4 +1,4 @@
-"""Kernels whose iterations keep a history behind a gate, in every form that gates take.
+"""Kernels whose iterations keep history behind a gate, with gates of every kind.
 
 Each computes y[i] = v of the recurrence v = 1.25 sin(v), v = x[i], trips[i] times in the iterations that pass.
 """
@@ -17,7 +17,7 @@ LONGEST, SPARE = 1000, 24
 
 
 class Data:
-    """Fields of the kernels. Arrays are longer than any dispatch. live > 0, code == 1, wide > 0: the iterations chosen.
+    """Fields of the kernels, longer than any launch; `live` > 0, `code` == 1 and `wide` > 0 open the gates.
 
     shifted: live, three places further. where: a permutation with chosen[i] at live[where[i]] of `scattered`.
     """
@@ -32,7 +32,7 @@ class Data:
         self.count = sg.field(sg.i32, ())
 
     def fill(self, chosen: np.ndarray, trips: np.ndarray) -> None:
-        """chosen: for each place whether an iteration there passes; those beyond the dispatch do, as a trap."""
+        """Set which iterations pass the gates; iterations beyond the launch pass, to notice out-of-range work."""
         size, dtype = LONGEST + SPARE, np.float32 if self.real is sg.f32 else np.float64
         beyond = np.ones(size, bool)
         beyond[: len(chosen)] = chosen
@@ -53,7 +53,7 @@ class Data:
         self.count[None] = len(chosen)
 
     def memory(self) -> dict[str, np.ndarray]:
-        """What a kernel finds; `gate` is the argument of the one that takes an array."""
+        """Return the memory that a kernel starts from; `gate` is the argument of the kernel that takes an array."""
         fields = {name: field for name, field in vars(self).items() if name != "real"}
         return memory_of(gate=self.live, **fields)
 
@@ -104,7 +104,7 @@ def over_integers(d: Data) -> Any:
 
 
 def over_doubles(d: Data) -> Any:
-    """The values that pass are 0 in single precision."""
+    """Return a kernel whose gate compares f64 values that would be 0 in single precision."""
     x, y, wide, trips, count = d.x, d.y, d.wide, d.trips, d.count
 
     @sg.kernel
@@ -247,7 +247,7 @@ def with_locals_inside(d: Data) -> Any:
 
 
 def with_the_loop_outside(d: Data) -> Any:
-    """The gate is tested in every step."""
+    """Return a kernel whose gate is tested in every trip of a loop around it."""
     x, y, live, trips, count = d.x, d.y, d.live, d.trips, d.count
 
     @sg.kernel
@@ -263,7 +263,7 @@ def with_the_loop_outside(d: Data) -> Any:
 
 
 def over_the_value_itself(d: Data) -> Any:
-    """live is added and taken away again: the gate is a real value that the gradient flows through."""
+    """Return a kernel that adds and subtracts `live`, so that its gate is a real value with a derivative."""
     x, y, live, trips, count = d.x, d.y, d.live, d.trips, d.count
 
     @sg.kernel
@@ -296,7 +296,7 @@ GATES: tuple[Callable[[Data], Any], ...] = (
 
 
 def slopes(x: np.ndarray, trips: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """dy/dx in double precision: the product of 1.25 cos(v) over the steps."""
+    """Return dy/dx in double precision, the product of 1.25 cos(v) over the steps."""
     v, d = x.astype(float), np.ones(len(x))
     for step in range(trips.max(initial=0)):
         live = chosen & (trips > step)
@@ -306,7 +306,7 @@ def slopes(x: np.ndarray, trips: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def check_gradient(kernel: Any, d: Data, chosen: np.ndarray, trips: np.ndarray) -> None:
-    """Run both ways: the gradient is that of the closed form, but for rounding, and 0 where nothing is dispatched."""
+    """Run kernel and gradient, and assert that the gradient is that of the closed form, and 0 outside the launch."""
     args = (d.live.to_numpy(),) if "gate" in kernel.__wrapped__.__code__.co_varnames[:1] else ()
     kernel(*args)
     d.x.grad.fill(0)

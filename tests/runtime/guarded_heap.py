@@ -1,4 +1,4 @@
-"""An adstack heap that notices stray accesses: slabs of the very size asked for, walled in, stacks apart.
+"""An adstack heap that notices stray accesses: slabs of the exact size, between guards, with gaps.
 
 Every request gets new memory whose end is the first byte of a page that cannot be touched, and whose beginning follows
 such a page, so that an access outside a slab ends the process. Between the stacks of a row lie bytes that belong to no
@@ -31,13 +31,13 @@ _LIBC.free.argtypes = [ctypes.c_void_p]
 
 @dataclass
 class GuardedHeap(Heap):
-    """malloc: ask the C library for memory, for valgrind."""
+    """A heap with guards; `malloc` takes its memory from the C library, for valgrind."""
 
     malloc: bool = False
     walls: dict[str, object] = field(default_factory=dict)
 
     def reserve(self, needs: Mapping[str, int]) -> bool:
-        """New memory of these sizes, filled with the pattern."""
+        """Allocate new slabs of these sizes, filled with a pattern."""
         for name in SLABS:
             self.slabs[name] = Slab()
             size = needs.get(name, 0)
@@ -49,7 +49,7 @@ class GuardedHeap(Heap):
         return True
 
     def renew(self) -> None:
-        """Have the next launch publish everything."""
+        """Let the next launch write all addresses into its argument block again."""
         self.words[EPOCH] += 1
 
     def _between_walls(self, name: str, size: int) -> int:
@@ -66,7 +66,7 @@ class GuardedHeap(Heap):
         return start + PAGE + inner - size
 
     def stray(self, placement: StackPlacement, sizes: Sizes) -> list[str]:
-        """What was written between the stacks of a launch with these sizes."""
+        """Return the bytes that a launch with these sizes wrote between its adstacks."""
         wrong = []
         for name, slab in self.slabs.items():
             if slab.base:
@@ -76,7 +76,7 @@ class GuardedHeap(Heap):
         return wrong
 
     def used_by_workers(self, placement: StackPlacement, sizes: Sizes) -> bool:
-        """Whether a thread other than the first wrote into its row."""
+        """Return True if a thread other than the first one wrote into its row."""
         rows = range(1, placement.options.threads)
         return any(
             bool((self._written(name) & _owned(placement, sizes, name, slab.current, rows)).any())
@@ -99,7 +99,7 @@ class _Freed:
 
 
 def _owned(placement: StackPlacement, sizes: Sizes, slab: str, size: int, rows: range) -> np.ndarray:
-    """Which bytes belong to a slot of some task in these rows of [slot][lane], stacks one after another."""
+    """Return which bytes belong to a slot of some task, in rows laid out as [slot][lane]."""
     plan = stacks.plan(placement.layout, sizes, placement.flights(sizes))
     words, owned = dict(plan.words), np.zeros(size, bool)
     for stack in placement.layout.stacks:
@@ -114,7 +114,7 @@ def _owned(placement: StackPlacement, sizes: Sizes, slab: str, size: int, rows: 
 
 @contextmanager
 def published(capacities: Mapping[str, int]) -> Iterator[None]:
-    """Inside, these stacks have fewer slots than the sizes say, and stacks lie apart."""
+    """Give adstacks fewer slots than the sizes say, with gaps between them, inside the `with` block."""
     known, gap = stacks.stack_capacity, stacks.GAP
 
     def fewer(stack: StackLayout, sizes: Sizes) -> int:

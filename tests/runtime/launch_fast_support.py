@@ -1,4 +1,4 @@
-"""Kernels whose launches stand ready in machine code, and how many of them did without Python."""
+"""Kernels whose repeated launches run as machine code, and counts of launches without Python."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ READY = PATIENT + 1
 
 
 def native_of(kernel: Any, is_grad: bool = False) -> Any:
-    """The launches of a kernel in one direction that stand ready and need no guards."""
+    """Return the ready launches without guards of a kernel in one direction."""
     return site_of(kernel, is_grad).free
 
 
 def site_of(kernel: Any, is_grad: bool = False) -> Any:
-    """The call site of a kernel in one direction."""
+    """Return the call site of a kernel in one direction."""
     return kernel._reverse if is_grad else kernel._forward
 
 
 @contextmanager
 def natively(kernel: Any, count: int, is_grad: bool = False) -> Iterator[None]:
-    """What happens inside makes so many native launches, by handles that stand before and after."""
+    """Assert that the `with` block makes this number of launches in machine code."""
     before = native_of(kernel, is_grad).launched
     yield
     assert native_of(kernel, is_grad).launched - before == count
 
 
 def repeat(call: Callable[[], Any], times: int = READY) -> None:
-    """Launch until a launch stands ready."""
+    """Launch until a ready launch exists."""
     for _ in range(times):
         call()
 
 
 class Steps:
-    """y[i] = sin applied to x[i], `n[None]` times; `scaled` with numbers of the call. The gradient needs the steps."""
+    """A kernel that applies sin `n[None]` times to each x[i]; its gradient needs the number of steps."""
 
     def __init__(self, size: int = 16) -> None:
         x, y = (sg.field(sg.f64, size, needs_grad=True, name=name) for name in "xy")
@@ -72,7 +72,7 @@ class Steps:
         near_sines(self.x.to_numpy(), times, factor, y=self.y.to_numpy())
 
     def check_grad(self, times: int, factor: float = 1.0) -> None:
-        """The gradient was added once to x.grad, which was 0."""
+        """Assert that the gradient was added once to x.grad, which was 0 before."""
         near_sines(self.x.to_numpy(), times, factor, slope=self.x.grad.to_numpy())
 
     def seed(self) -> None:
@@ -81,7 +81,7 @@ class Steps:
 
 
 def sines(x: np.ndarray, times: np.ndarray | int, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """v = sin(v) * factor, so often, and its derivative."""
+    """Return v after v = sin(v) * factor is applied a number of times to x, and its derivative."""
     v, d = x.copy(), np.ones_like(x)
     for step in range(np.max(times, initial=0)):
         runs = step < times
@@ -101,7 +101,7 @@ PLAIN = parse_kernel(RECURRENCE.replace("SCALE", "set v, %7"))
 def near_sines(
     x: np.ndarray, times: int, factor: float = 1.0, y: np.ndarray | None = None, slope: np.ndarray | None = None
 ) -> None:
-    """y is v = sin(v) * factor of x, so often, and slope its derivative, within the error bounds of that."""
+    """Assert that y and slope are value and derivative of the repeated sine, within error bounds."""
     kernel, scalars = PLAIN if factor == 1.0 else SCALED, {"times": times, "factor": factor}
     memory = {"x": x, "y": np.zeros_like(x), "x.grad": np.zeros_like(x), "y.grad": np.ones_like(x)}
     value, derivative = sines(x, times, factor)
@@ -130,7 +130,7 @@ def grow(x: Line, y: Line, n: Line):  # type: ignore[no-untyped-def, valid-type]
 
 
 def arrays(count: int = 3, size: int = 16, dtype: Any = None, needs_grad: bool = False) -> list[Any]:
-    """Ndarrays with different content."""
+    """Return ndarrays with different contents."""
     made = []
     for k in range(count):
         one = sg.ndarray(dtype or sg.f64, size, needs_grad)
@@ -140,5 +140,5 @@ def arrays(count: int = 3, size: int = 16, dtype: Any = None, needs_grad: bool =
 
 
 def looks(stats: Any) -> int:
-    """How often sizes were found anew, by their expressions or by counting."""
+    """Return how often adstack sizes were found anew, by expressions or by counting."""
     return stats.evaluations + stats.countings

@@ -1,4 +1,4 @@
-"""A program whose gradient overflows, because half of the slots it needs are published; then it is right.
+"""A program whose first gradient overflows, as half of the needed slots are given; the next one is right.
 
 Prints the message, twice. Argument: the number of threads.
 """

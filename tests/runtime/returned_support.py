@@ -1,4 +1,4 @@
-"""Machines for kernels whose result depends on the order of iterations, and closed forms of such results."""
+"""Backends for kernels whose result depends on the order of iterations, and closed forms of such results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SIZES = (0, 1, 2, 3, 40)
 
 
 def start(machine: str, fp=sg.f64, **options) -> None:
-    """Start the runtime."""
+    """Start the runtime on a backend, or on the reference with changing orders of iterations."""
     sg.init(arch="reference" if machine == "changing" else machine, default_fp=fp, **options)
     if machine == "changing":
         RUNTIME._backend = ReferenceBackend(changing(11))
 
 
 def changing(seed: int) -> Order:
-    """One iteration at a time, in an order that no two tasks share."""
+    """Return an order of single iterations that is different for each task."""
     random = np.random.default_rng(seed)
 
     def chunks(total: int, width: int) -> Iterator[tuple[int, int]]:
@@ -35,13 +35,13 @@ def changing(seed: int) -> Order:
 
 
 def values(count: int, seed: int = 0) -> np.ndarray:
-    """Numbers that single precision holds exactly, all different."""
+    """Return different numbers that single precision represents exactly."""
     spread = np.random.default_rng(seed).permutation(count) / max(count, 1)
     return np.asarray(np.asarray(0.4 + spread, np.float32), np.float64)
 
 
 def field(data: np.ndarray | float, fp=None, grad: bool = True):
-    """A field with this content."""
+    """Return a field with these contents."""
     data = np.asarray(data)
     made = sg.field(fp or sg.f64, data.shape, needs_grad=grad)
     made.from_numpy(data.astype((fp or sg.f64).dtype))
@@ -49,7 +49,7 @@ def field(data: np.ndarray | float, fp=None, grad: bool = True):
 
 
 def integers(data: np.ndarray | int):
-    """A field of i32."""
+    """Return a field of i32 with these contents."""
     data = np.asarray(data, np.int32)
     made = sg.field(sg.i32, data.shape)
     made.from_numpy(data)
@@ -57,7 +57,7 @@ def integers(data: np.ndarray | int):
 
 
 def weigher(y, w, loss):
-    """A kernel: loss += <w, y>."""
+    """Return a kernel that adds <w, y> to the loss."""
 
     @sg.kernel
     def weigh():
@@ -68,7 +68,7 @@ def weigher(y, w, loss):
 
 
 def close(found, expected, fp=sg.f64) -> None:
-    """Within rounding of the type, of the largest magnitude."""
+    """Assert that arrays agree within the rounding of the type, relative to the largest magnitude."""
     found = found.grad.to_numpy() if hasattr(found, "grad") else found
     size = max(1.0, float(np.abs(expected).max(initial=0.0)))
     np.testing.assert_allclose(found, expected, atol=(1e-12 if fp is sg.f64 else 1e-5) * size, rtol=0)

@@ -9,7 +9,7 @@ import stackgrad as sg
 
 
 def over_array(name: str, params: str, array: str, body: str) -> str:
-    """A kernel of one parallel task over the elements of a one-dimensional array; %2 is the index."""
+    """Return a kernel of one parallel task over the elements of a one-dimensional array; %2 is the index."""
     head = f"kernel {name}({params}) {{\n  bounds {{\n    %0: i32 = const 0\n    %1: i32 = shape {array}, 0\n"
     return head + "  } parallel %2: i32 in %0 .. %1 {\n" + textwrap.indent(body, "    ") + "\n  }\n}\n"
 
@@ -115,7 +115,7 @@ TYPES = """kernel types(flag: u1, k: u8, n: i64, h: f16, out: f64[1]) {
 
 
 class Program:
-    """loss = sum(y), y = a**2, over three elements."""
+    """A program with loss = sum(y) and y = a**2 over three elements."""
 
     def __init__(self) -> None:
         self.a, self.y = (sg.field(sg.f64, 3, needs_grad=True, name=n) for n in "ay")

@@ -1,4 +1,4 @@
-"""A program that gives kernels fewer slots than they need, on purpose: each launch must end in an AdstackOverflow.
+"""Give kernels fewer slots than they need, and check that each launch ends in an AdstackOverflow.
 
     python short_stacks.py kir raw programs many [--lanes N] [--threads N] [--first N] [--count N]
                            [--debug] [--malloc] [--unchecked]
@@ -57,7 +57,7 @@ MOST_SINGLE = 6
 
 @dataclass
 class Subject:
-    """A kernel with adstacks, and the memory it is launched on."""
+    """A kernel with adstacks, and the memory that it is launched on."""
 
     name: str
     lowered: Lowering
@@ -66,7 +66,7 @@ class Subject:
     draws: Draws = Draws()
 
     def memory(self) -> dict[str, np.ndarray]:
-        """Copies of the arrays."""
+        """Return copies of the arrays."""
         return {name: array.copy() for name, array in self.arrays.items()}
 
 
@@ -74,7 +74,7 @@ class Subject:
 
 
 def of_files(first: int, count: int) -> Iterator[Subject]:
-    """Kernels with adstacks, and both gradients of the others."""
+    """Return the .kir kernels with adstacks, and both gradients of the others."""
     for path in sorted(_TESTS.glob("*/*.kir")):
         for case in read_cases(path.read_text()):
             for directive in case.checks:
@@ -100,7 +100,7 @@ def _of_check(name: str, text: str, check: Check, is_gradient: bool) -> Iterator
 
 
 def of_statements(first: int, count: int) -> Iterator[Subject]:
-    """Random kernels that push and pop."""
+    """Return random kernels that push and pop."""
     for seed in range(first, first + count):
         case = sample_adstacks(seed)
         counting = None if case.trap else count_stacks(case.kernel)
@@ -109,7 +109,7 @@ def of_statements(first: int, count: int) -> Iterator[Subject]:
 
 
 def of_programs(first: int, count: int) -> Iterator[Subject]:
-    """Gradients of random programs, by both lowerings."""
+    """Return the gradients of random programs by both lowerings."""
     for seed in range(first, first + count):
         program = sample(seed)
         made = Lowerings(render_ir(program))
@@ -131,7 +131,7 @@ def _launched(lowered: Lowering, arrays: dict[str, np.ndarray], scalars: dict[st
 
 
 def of_many_iterations(first: int, count: int) -> Iterator[Subject]:
-    """Gradients with thousands of iterations, uneven and behind a gate, so that iterations are chosen and reordered."""
+    """Return gradients with thousands of uneven, gated iterations, which are therefore selected and reordered."""
     size, draw = 9000, np.random.default_rng(first)
     for text, odds in ((UNEVEN, 1.0), (GATED, 0.05), (GATED, 0.9)):
         kernel = running.parsed(text)
@@ -177,7 +177,7 @@ SOURCES = {"kir": of_files, "raw": of_statements, "programs": of_programs, "many
 
 
 class Trial:
-    """One subject on a CPU backend with a guarded heap."""
+    """Launch one subject on a CPU backend with a guarded heap."""
 
     def __init__(self, subject: Subject, options: Options, malloc: bool) -> None:
         self.subject = subject
@@ -188,7 +188,7 @@ class Trial:
         self.executable: CpuExecutable = backend.compile(subject.lowered.kernel, options)
 
     def launch(self, sizes: Sizes, capacities: dict[str, int]) -> dict[str, np.ndarray] | None:
-        """The memory afterwards, None after an overflow. Fails on a stray write."""
+        """Return the memory after a launch, or None after an overflow; fail on a stray write."""
         memory = self.subject.memory()
         self.heap.renew()
         with published(capacities):
@@ -204,7 +204,7 @@ class Trial:
 
 
 def check_message(subject: Subject, text: str, capacities: dict[str, int]) -> None:
-    """An overflow names kernel, task, stack and capacity."""
+    """Assert that an overflow's message names kernel, task, adstack and capacity."""
     kernel = subject.lowered.kernel
     assert f"kernel {kernel.name}, task " in text and "published capacities: " in text, text
     named = [f"adstack {n}" in text and f"holds {limit} values" in text for n, limit in capacities.items()]
@@ -212,13 +212,13 @@ def check_message(subject: Subject, text: str, capacities: dict[str, int]) -> No
 
 
 def pushed(subject: Subject, sizes: Sizes) -> dict[str, int]:
-    """Depth that each stack reaches, of those that reach any."""
+    """Return the depth that each adstack reaches, for those that reach any."""
     declared = {s.stack: s.capacity for s in walk_kernel(subject.lowered.kernel) if isinstance(s, StackAlloca)}
     return {name: depth for name, depth in sizes.capacities.items() if depth > 0 and declared[name] is None}
 
 
 def attempt_all(subject: Subject, options: Options, malloc: bool, done: Counter[str]) -> None:
-    """All launches of one subject."""
+    """Make all launches of one subject."""
     if not any(isinstance(s, StackPush) for s in walk_kernel(subject.lowered.kernel)):
         return
     reference, want = Launcher(subject.lowered, ReferenceBackend(fuel=200_000), Options()), subject.memory()
@@ -243,7 +243,7 @@ def attempt_all(subject: Subject, options: Options, malloc: bool, done: Counter[
 
 
 def agree(subject: Subject, found: dict[str, np.ndarray] | None, want: dict[str, np.ndarray]) -> None:
-    """Same as the reference, but for rounding: wild values may differ anywhere, so only gross differences count."""
+    """Assert that results agree roughly with the reference; only gross differences count."""
     assert found is not None, f"{subject.name}: an overflow with exact capacities"
     for name, array in want.items():
         if array.dtype.kind == "f" and array.dtype.itemsize > 2:
@@ -253,7 +253,7 @@ def agree(subject: Subject, found: dict[str, np.ndarray] | None, want: dict[str,
 
 
 def main() -> None:
-    """See the module."""
+    """Run the whole program, as the module describes it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("sources", choices=SOURCES, nargs="+")
     for name, value in (("lanes", 0), ("threads", 1), ("first", 0), ("count", 40)):

@@ -1,4 +1,4 @@
-"""Programs whose kernels overwrite what gradients read, with the means to judge them by values alone."""
+"""Programs whose kernels overwrite contents that gradients read, judged by values alone."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Run:
 
 
 def differences(run: Run, at: np.ndarray = START) -> np.ndarray:
-    """Central differences of the whole program, at an initial content of x."""
+    """Return central differences of the whole program at initial contents of x."""
     made = []
     for k in range(N):
         h = np.zeros(N)

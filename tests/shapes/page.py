@@ -39,20 +39,20 @@ TITLES = {
 
 
 def outcome(shape: Shape) -> str:
-    """The middle column."""
+    """Return the text of the middle column: what becomes of the gradient."""
     if isinstance(shape.how, Refused):
         return f"refused: {shape.how.why}"
     return {"hand": "right", "tape": "right under a tape"}[shape.how]
 
 
 def line(shape: Shape) -> str:
-    """One row of the page."""
+    """Return one row of the page."""
     test = "test_refused" if isinstance(shape.how, Refused) else "test_gradient"
     return f"| {shape.what} | {outcome(shape)} | `{test}[{shape.name}]` |"
 
 
 def text() -> str:
-    """The whole page."""
+    """Return the text of the whole page."""
     shapes = list(SHAPES.values())
     taped, refused = sum(s.how == "tape" for s in shapes), sum(isinstance(s.how, Refused) for s in shapes)
     right = f"{len(shapes) - refused} right, {taped} of them under a tape only"

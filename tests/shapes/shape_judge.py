@@ -1,4 +1,4 @@
-"""Judges one shape: every executor, both lowerings, both precisions, three oracles, and the program's own interface.
+"""Judge one shape on every executor, with both lowerings, both precisions and three oracles.
 
 Executors are asked through recorded launches, as `stackgrad check` does it, and judged by JAX, dual numbers and Taylor
 remainders. The interface is what users call: `kernel.grad` at the state after the last launch, and a tape over all
@@ -41,7 +41,7 @@ _TOLERANCE = 1e-11
 
 @dataclass
 class Thrifty(LaunchExecutor):
-    """An executor that shares lowered gradients with others of its lowering."""
+    """An executor that shares its lowered gradients with other executors of the same lowering."""
 
     lowered: dict[tuple[int, str], Lowering] = field(default_factory=dict)
 
@@ -53,7 +53,7 @@ class Thrifty(LaunchExecutor):
 
 
 def panel_of_all(in_any_order: bool = True) -> OpenPanel:
-    """The reference, in its order and in another one, with both lowerings, and the CPU.
+    """Return a panel of the reference, in two orders and with both lowerings, and of the CPU.
 
     in_any_order: the result is the same; else everybody takes the same order.
     """
@@ -69,7 +69,7 @@ def panel_of_all(in_any_order: bool = True) -> OpenPanel:
 
 @dataclass
 class Machine:
-    """A shape on a started runtime."""
+    """A shape with its kernel and fields on a started runtime."""
 
     shape: Shape
     arch: str
@@ -80,11 +80,11 @@ class Machine:
         self.kernel, self.fields = self.shape.build(self.fp)
 
     def launch(self, args: tuple[Any, ...]) -> None:
-        """Launch; a string among the arguments is the field of this name."""
+        """Launch the kernel; a string among the arguments names a field."""
         self.kernel(*self._given(args))
 
     def launch_grad(self, args: tuple[Any, ...]) -> None:
-        """The gradient, called by hand."""
+        """Launch the gradient by hand."""
         self.kernel.grad(*self._given(args))
 
     def _given(self, args: tuple[Any, ...]) -> list[Any]:
@@ -92,7 +92,7 @@ class Machine:
 
     @property
     def adjoints(self) -> dict[str, Any]:
-        """Fields with a gradient."""
+        """Return the fields that have a gradient."""
         return {name: f for name, f in self.fields.items() if f.needs_grad}
 
     def seed(self, seeds: Arrays) -> None:
@@ -104,7 +104,7 @@ class Machine:
 
 
 def cotangents(machine: Machine) -> dict[str, np.ndarray]:
-    """Of every element with a gradient, all different, fixed for a shape."""
+    """Return different cotangents for all elements with a gradient, always the same for a shape."""
     random = np.random.default_rng(len(machine.shape.name))
     found = {}
     for name, f in machine.adjoints.items():
@@ -118,7 +118,7 @@ def cotangents(machine: Machine) -> dict[str, np.ndarray]:
 
 
 def pulled_back(launch: CapturedLike, seeds: Arrays, policy: str = "classic") -> dict[str, np.ndarray]:
-    """Cotangents of the content before a launch; fields that the kernel does not use keep theirs."""
+    """Return cotangents of the contents before a launch; unused fields keep their cotangents."""
     used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
     at = LaunchSetting.of(launch)
     executor = reference_executor(policy, lowering=policy)
@@ -129,7 +129,7 @@ def pulled_back(launch: CapturedLike, seeds: Arrays, policy: str = "classic") ->
 
 @dataclass(frozen=True)
 class Expected:
-    """What launches in double precision have as gradients. by_hand: the last alone. taped: all of them together."""
+    """The expected gradients in double precision: by hand of the last launch, and taped of all launches."""
 
     seeds: Arrays
     by_hand: Arrays
@@ -137,7 +137,7 @@ class Expected:
 
 
 def expect(shape: Shape, launches: Sequence[CapturedLike]) -> Expected:
-    """Gradients for the same cotangents of the final content, by the classic lowering, which was judged."""
+    """Return the expected gradients, by the classic lowering, which was judged before."""
     seeds = cotangents(Machine(shape, "reference", sg.f64))
     taped = by_hand = pulled_back(launches[-1], seeds)
     for launch in reversed(launches[:-1]):
@@ -149,7 +149,7 @@ def expect(shape: Shape, launches: Sequence[CapturedLike]) -> Expected:
 
 
 def judge_executors(shape: Shape) -> list[CapturedLike]:
-    """Record the launches in single precision on the CPU and judge them; gives them in double precision.
+    """Record the launches in single precision on the CPU, judge them, and return them in double precision.
 
     Of launches with equal arguments the last is judged: it starts from outputs that a launch wrote. In single precision
     the CPU's part is what the program itself obtained, where `kernel.grad` can be called.
@@ -189,7 +189,7 @@ def _distinct(shape: Shape, launches: Sequence[CapturedLike]) -> list[CapturedLi
 
 
 def _undecided(cases: Sequence[ReplayCase]) -> list[str]:
-    """Who must have an opinion on the gradient and has none."""
+    """Return a line for each executor that must decide about the gradient and did not."""
     opinions = {
         c.executor for case in cases if case.direction == "reverse" for c in case.comparisons if c.verdict == "ok"
     }
@@ -197,7 +197,7 @@ def _undecided(cases: Sequence[ReplayCase]) -> list[str]:
 
 
 def _judge_own_precision(machine: Machine, panel: OpenPanel, last: CapturedLike) -> None:
-    """`kernel.grad` in single precision on the CPU, against the reference within the bounds of rounding.
+    """Compare `kernel.grad` in single precision on the CPU with the reference, within rounding.
 
     Who holds an extreme cannot be told from rounded memory, so no bound is found; there the numbers themselves decide.
     """
@@ -213,7 +213,7 @@ def _judge_own_precision(machine: Machine, panel: OpenPanel, last: CapturedLike)
 
 
 def judge_policies(launches: Sequence[CapturedLike], expected: Expected) -> None:
-    """Every way of saving and recomputing gives the gradient of the last launch."""
+    """Assert that every policy gives the gradient of the last launch."""
     for policy in POLICIES:
         found = pulled_back(launches[-1], expected.seeds, policy)
         for name, gradient in expected.by_hand.items():
@@ -224,7 +224,7 @@ def judge_policies(launches: Sequence[CapturedLike], expected: Expected) -> None
 
 
 def judge_by_hand(shape: Shape, expected: Expected) -> None:
-    """`kernel.grad` after all launches, from the state that the last one left."""
+    """Compare `kernel.grad` after all launches with the expected gradient by hand."""
     machine = Machine(shape, "reference", sg.f64)
     for args in shape.calls:
         machine.launch(args)
@@ -234,7 +234,7 @@ def judge_by_hand(shape: Shape, expected: Expected) -> None:
 
 
 def judge_tape(shape: Shape, launches: Sequence[CapturedLike], expected: Expected, arch: str) -> None:
-    """One tape over all launches; the loss weighs the final content of every field, which stays what it was."""
+    """Compare the gradient of one tape over all launches with the expected gradient."""
     machine = Machine(shape, arch, sg.f64)
     loss = sg.field(sg.f64, (), needs_grad=True)
     with sg.ad.Tape(loss):
@@ -252,7 +252,7 @@ def judge_tape(shape: Shape, launches: Sequence[CapturedLike], expected: Expecte
 
 
 def judge_refusal(shape: Shape) -> None:
-    """No gradient by hand and none under a tape, with file, line, reason and cure."""
+    """Assert that the gradient is refused by hand and under a tape, with file, line, reason and cure."""
     assert isinstance(shape.how, Refused)
     machine = Machine(shape, "reference", sg.f64)
     for args in shape.calls:
@@ -269,7 +269,7 @@ def judge_refusal(shape: Shape) -> None:
 
 
 def judge_refusal_by_hand(shape: Shape) -> None:
-    """Memory does not hold any more what the gradient reads."""
+    """Assert that the gradient by hand is refused because memory no longer holds what it reads."""
     machine = Machine(shape, "reference", sg.f64)
     machine.launch(shape.calls[0])
     with pytest.raises(sg.NotDifferentiable) as caught:
@@ -281,13 +281,13 @@ def judge_refusal_by_hand(shape: Shape) -> None:
 
 
 def compare(machine: Machine, expected: Arrays, where: str, tolerance: float = _TOLERANCE) -> None:
-    """Every gradient of the interface."""
+    """Compare every gradient that the program can read with the expected one."""
     for name, found in machine.gradients().items():
         _compare(found, expected[name], f"{where}: {name}.grad", tolerance)
 
 
 def _compare(found: np.ndarray, expected: np.ndarray, what: str, tolerance: float = _TOLERANCE) -> None:
-    """Largest difference over the largest magnitude of the array."""
+    """Assert that the largest difference is small relative to the largest magnitude of the array."""
     size = max(1.0, float(np.abs(expected).max(initial=0.0)))
     worst = float(np.abs(found - expected).max(initial=0.0)) / size
     assert worst <= tolerance, f"{what} is\n{found}\nnot\n{expected}"

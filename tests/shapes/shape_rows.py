@@ -1,4 +1,4 @@
-"""Fills the table: importing this module adds all rows, in the order of the page."""
+"""Fill the table of shapes: the import of this module adds all rows in the order of the page."""
 
 # ruff: noqa: F401, I001 - the order of the page
 from __future__ import annotations

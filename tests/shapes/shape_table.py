@@ -21,7 +21,7 @@ GROUPS: dict[Group, str] = {"loops": "Loops", "values": "Values", "memory": "Mem
 
 @dataclass(frozen=True)
 class Content:
-    """What a field holds at the start. rank: axes that belong to an element: 1 for vectors, 2 for matrices."""
+    """The initial contents of a field; `rank` is 1 for elements that are vectors, 2 for matrices."""
 
     data: np.ndarray
     rank: int = 0
@@ -29,7 +29,7 @@ class Content:
     ndarray: bool = False
 
     def make(self, fp: Any, name: str) -> Any:
-        """A field of this content; reals are of type `fp`, the rest i32."""
+        """Return a field with these contents; reals have the type `fp`, other numbers i32."""
         if self.data.dtype.kind != "f":
             made = sg.field(sg.i32, self.data.shape, name=name)
             made.from_numpy(self.data.astype(np.int32))
@@ -48,12 +48,12 @@ class Content:
 
 
 def real(values: Any, **options: Any) -> Content:
-    """Numbers that single precision holds exactly, so that both precisions start alike."""
+    """Return real contents that single precision represents exactly, so that both precisions start alike."""
     return Content(np.asarray(np.asarray(values, np.float32), np.float64), **options)
 
 
 def ints(values: Any) -> Content:
-    """Integers."""
+    """Return integer contents."""
     return Content(np.asarray(values, np.int64))
 
 
@@ -70,7 +70,7 @@ INPUTS: dict[str, Content] = {
 
 @dataclass(frozen=True)
 class Refused:
-    """No gradient exists, or none can be found. message: part of the error. why: for readers of the page."""
+    """The refusal of a gradient: `message` is part of the error, `why` is for readers of the page."""
 
     message: str
     why: str
@@ -82,7 +82,7 @@ How = Literal["hand", "tape"] | Refused
 
 @dataclass(frozen=True)
 class Shape:
-    """One row. calls: the arguments of the launches, one after another.
+    """One row of the table; `calls` holds the arguments of the launches, in order.
 
     ordered: a tape launches another kernel, which keeps the order in which iterations updated memory; that is judged.
     """
@@ -98,11 +98,11 @@ class Shape:
 
     @property
     def contents(self) -> dict[str, Content]:
-        """Content of each parameter of the maker."""
+        """Return the contents of each parameter of the maker."""
         return {p: self.inputs[p] if p in self.inputs else INPUTS[p] for p in inspect.signature(self.make).parameters}
 
     def build(self, fp: Any) -> tuple[Any, dict[str, Any]]:
-        """The kernel on new fields, and the fields by name."""
+        """Return the kernel on new fields, and the fields by name."""
         fields = {name: content.make(fp, name) for name, content in self.contents.items()}
         return self.make(**fields), fields
 
@@ -120,7 +120,7 @@ def shape(
     ordered: bool = False,
     **inputs: Content,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates a maker: adds its row."""
+    """Return a decorator that adds the row of a maker to the table."""
 
     def add(make: Callable[..., Any]) -> Callable[..., Any]:
         name = make.__name__

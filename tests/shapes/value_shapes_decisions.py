@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of values: arms, booleans, states, integers, choices, numbers that are not smooth."""
+"""Shapes of values: branches, booleans, states, integers, selections, functions with kinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random loop nests as kernels: what decides how often something is pushed, in every form that bounds take.
+"""Random loop nests with pushes, whose loop bounds take every form that sizing must handle.
 
 Loops with steps, empty and negative ranges; bounds that are numbers, arguments, shapes, outer indices, elements (own,
 shifted, indirect, lists of row starts), their sums, differences, products, quotients, remainders, minima, maxima and
@@ -25,7 +25,7 @@ N = 6
 
 @dataclass(frozen=True)
 class Nest:
-    """A kernel, and what to launch its gradient on. hard: it has a loop whose depth no expression gives."""
+    """A kernel with the data for its gradient; `hard` if no expression gives the depth of some loop."""
 
     kernel: Kernel
     text: str
@@ -35,7 +35,7 @@ class Nest:
 
 
 def make_nest(seed: int, easy: bool = False) -> Nest:
-    """The nest of a number. easy: none of the loops that end early."""
+    """Return the random nest of a seed; an `easy` one has no loops that end early."""
     return _Writer(np.random.default_rng(seed), easy).nest()
 
 
@@ -74,17 +74,17 @@ class _Writer:
     # -- bounds ---------------------------------------------------------------------------------------------
 
     def index(self) -> str:
-        """Of a loop around."""
+        """Return the index of an enclosing loop."""
         return self.indices[self.upto(len(self.indices))] if self.indices else self.number(2)
 
     def place(self) -> str:
-        """An index inside the arrays."""
+        """Return an index inside of the arrays."""
         if self.indices and self.upto(3):
             return self.indices[0] if not self.serial else self.op("mod", self.index(), self.number(N))
         return self.op("mod", self.index(), self.number(N))
 
     def small(self) -> str:
-        """A number that is not large."""
+        """Return an integer that is not large."""
         return self.pick(
             lambda: self.number(self.upto(8) - 2),
             lambda: self.value("i32", "arg m"),
@@ -99,7 +99,7 @@ class _Writer:
         )
 
     def bound(self) -> str:
-        """A number made of one or two of them."""
+        """Return a loop bound made of one or two small integers."""
         return self.pick(
             self.small,
             self.small,
@@ -116,7 +116,7 @@ class _Writer:
         )
 
     def condition(self) -> str:
-        """Of a guard."""
+        """Return the condition of a guard."""
         compare = f"cmp_{('lt', 'le', 'gt', 'ge', 'eq', 'ne')[self.upto(6)]}"
         return self.pick(
             lambda: self.op(compare, self.index(), self.number(self.upto(5)), dtype="u1"),

@@ -1,4 +1,4 @@
-"""What the tests of shaders share: the validator of SPIR-V and its disassembler."""
+"""Provide the validator of SPIR-V and its disassembler to the tests of shaders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stackgrad.harness.testing.spirv_text import MissingDisassembler, text_of
 
 @pytest.fixture(scope="session")
 def validate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shaders], str]:
-    """What `spirv-val` says of a module; empty if it is valid."""
+    """Return the complaint of `spirv-val` about a module, or "" if it is valid."""
     program = shutil.which("spirv-val")
     if program is None:
         pytest.skip("spirv-val is not installed; cure: apt-get install spirv-tools")
@@ -30,7 +30,7 @@ def validate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Shaders], st
 
 @pytest.fixture
 def disassemble() -> Callable[[Shaders, str], str]:
-    """What `spirv-dis` prints of a module, with options."""
+    """Return the text that `spirv-dis` prints for a module."""
 
     def printed(shaders: Shaders, options: str = "") -> str:
         try:

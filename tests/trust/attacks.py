@@ -22,7 +22,7 @@ Key = tuple[str, str]
 
 
 def programs() -> list[dict[str, Any]]:
-    """Valid programs as JSON has them."""
+    """Return valid programs as parsed JSON."""
     return [json.loads(to_json(sample(seed, profile))) for profile in PROFILES for seed in SEEDS]
 
 
@@ -77,7 +77,7 @@ WORDS = (
 
 
 def payloads(canary: Path) -> list[str]:
-    """Words that would run code, hide it, or mean something else to Python, each in a place of its own."""
+    """Return texts that would run code, hide it, or mean something else to Python."""
     leave = f"open({str(canary)!r}, 'w')"
     return [
         f"k(): ...; {leave}; import os",
@@ -101,7 +101,7 @@ def payloads(canary: Path) -> list[str]:
 
 
 def deep(levels: int) -> Any:
-    """Operators in operators."""
+    """Return operators nested in operators."""
     found: Any = {"is": "Number", "value": 1}
     for _ in range(levels):
         found = {"is": "Unary", "op": "-", "arg": found}
@@ -150,7 +150,7 @@ WRONG: list[Any] = [
 
 
 def walk(data: Any, place: Place = (), owner: Key = ("", "")) -> Iterator[tuple[Place, Key, Any]]:
-    """Every value with its place, and the class and field that it belongs to."""
+    """Yield every value of a program with its place, and the class and field that it belongs to."""
     yield place, owner, data
     if isinstance(data, dict):
         kind = data.get("is", owner[0])
@@ -162,7 +162,7 @@ def walk(data: Any, place: Place = (), owner: Key = ("", "")) -> Iterator[tuple[
 
 
 def changed(data: Any, place: Place, value: Any) -> str:
-    """JSON with another value in a place."""
+    """Return JSON with another value at a place."""
     made = copy.deepcopy(data)
     if not place:
         return json.dumps(value)
@@ -174,5 +174,5 @@ def changed(data: Any, place: Place, value: Any) -> str:
 
 
 def is_text(owner: Key, place: Place, value: Any) -> bool:
-    """Whether a value is a word of a program, and not part of how JSON says a number, a type or a class."""
+    """Return True if a value is a text of a program, not a mark by which JSON stores numbers or classes."""
     return isinstance(value, str) and place[-1] not in ("is", "real", "type")

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of what strangers may do."""
+"""Fixtures of the tests of attacks by untrusted files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ if _HERE not in sys.path:
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Iterator[Path]:
-    """The file that no attack may leave behind."""
+    """Return the path of the file that no attack may create."""
     yield tmp_path / "canary"
     assert not (tmp_path / "canary").exists(), "code of a stranger ran"

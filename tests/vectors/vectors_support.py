@@ -1,4 +1,4 @@
-"""Fields with random content, kernels run for what they write, kernels compared with their scalar twins."""
+"""Make fields with random contents, run kernels, and compare kernels with their scalar twins."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import stackgrad as sg
 
 
 def real(*shape: int, fp: Any = sg.f64, seed: int = 0, low: float = 0.5, high: float = 1.5) -> Any:
-    """A field of reals with a gradient, its content between low and high."""
+    """Return a field of reals with a gradient and contents between low and high."""
     made = sg.field(fp, shape=shape, needs_grad=True)
     made.from_numpy(content(shape, fp, seed, low, high))
     return made
 
 
 def vectors(n: int, *shape: int, fp: Any = sg.f64, seed: int = 1, low: float = 0.5, high: float = 1.5) -> Any:
-    """A field of vectors with a gradient."""
+    """Return a field of vectors with a gradient."""
     made = sg.Vector.field(n, fp, shape=shape, needs_grad=True)
     made.from_numpy(content((*shape, n), fp, seed, low, high))
     return made
 
 
 def matrices(n: int, m: int, *shape: int, fp: Any = sg.f64, seed: int = 2) -> Any:
-    """A field of matrices with a gradient."""
+    """Return a field of matrices with a gradient."""
     made = sg.Matrix.field(n, m, fp, shape=shape, needs_grad=True)
     made.from_numpy(content((*shape, n, m), fp, seed, 0.5, 1.5))
     return made
 
 
 def content(shape: Sequence[int], fp: Any, seed: int, low: float, high: float) -> np.ndarray:
-    """Random numbers between low and high."""
+    """Return random numbers between low and high."""
     return np.random.default_rng(seed).uniform(low, high, tuple(shape)).astype(fp.dtype)
 
 
 def written(kernel: Callable[[], None], out: Any) -> np.ndarray:
-    """What a kernel leaves in a field."""
+    """Return the contents that a kernel leaves in a field."""
     out.fill(-77.0)
     kernel()
     return out.to_numpy()
 
 
 def twins(first: Callable[[], None], second: Callable[[], None], loss: Any, inputs: Sequence[Any]) -> None:
-    """Both kernels add the same to `loss`, and have the same gradient, to the last bit but two."""
+    """Assert that both kernels add the same to `loss` and have the same gradient, within two bits."""
     found = [_run(kernel, loss, inputs) for kernel in (first, second)]
     assert all(np.any(grad) for grad in found[0][1:]), "a gradient is zero: the test says nothing"
     precision = 4 * float(np.finfo(loss.dtype.dtype).eps)

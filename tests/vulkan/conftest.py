@@ -1,4 +1,4 @@
-"""What the tests of the Vulkan backend share: a backend of their own on the device that is here."""
+"""Provide a Vulkan backend on the device of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if _HERE not in sys.path:
 
 @pytest.fixture(scope="session")
 def vulkan() -> VulkanBackend:
-    """The backend of the process; a machine without a Vulkan device skips these tests, with the reason."""
+    """Return the backend of the process; skip on a machine without a Vulkan device."""
     probe = registry.probe_all()["vulkan"]
     if not probe.available:
         pytest.skip(f"vulkan: {probe.reason}; cure: {probe.cure}")

@@ -1,4 +1,4 @@
-"""What the tests of known failures share: fields, a runtime that records launches, and a comparison within bounds.
+"""Fields, a runtime that records launches, and comparisons within bounds, for tests of known failures.
 
 What the device gives is within the error bound of each element (recorded_support.py), a closed form within twice that.
 """
@@ -19,14 +19,14 @@ from stackgrad.harness.testing.bounds import BoundedResult
 
 
 class Recorded:
-    """The launches of a test. Names of arrays are those of kernels: `y`, or `x.grad` for a gradient."""
+    """The recorded launches of a test; arrays are named as in kernels, `y` or `x.grad`."""
 
     def __init__(self, launches: Capture) -> None:
         self._launches = launches
         self._known: dict[int, BoundedResult] = {}
 
     def near(self, name: str, expected: np.ndarray) -> None:
-        """The last launch left this, but for rounding; and not all the same: if every lane agrees nothing is shown."""
+        """Assert that the last launch left these values, except for rounding, and that they are not all equal."""
         number = self._last("reverse" if name.endswith(GRAD) else "forward")
         launch = self._launches.launches[number]
         expected = np.asarray(expected, np.float64).reshape(launch.after[name].shape)
@@ -34,14 +34,14 @@ class Recorded:
         near(self._bounded(number), name, launch.after[name], expected)
 
     def all_near(self) -> None:
-        """Every launch changed something, and left what rounding explains in all arrays."""
+        """Assert that every launch changed something and that rounding explains all its results."""
         for number, launch in enumerate(self._launches.launches):
             assert any((array != launch.before[name]).any() for name, array in launch.after.items())
             for name, array in launch.after.items():
                 near(self._bounded(number), name, array)
 
     def _last(self, kind: str, kernel: Kernel | None = None) -> int:
-        """The number of the last launch of a kind, or of that of a kernel."""
+        """Return the number of the last launch of a kind, or of the last one of a kernel."""
         launches = list(enumerate(self._launches.launches))
         return next(k for k, one in reversed(launches) if one.kind == kind and kernel in (None, one.kernel))
 
@@ -51,14 +51,14 @@ class Recorded:
         return self._known[number]
 
     def _run(self, launch: CapturedLaunch) -> BoundedResult:
-        """A gradient starts from what the last forward launch of its own executor has left."""
+        """Return the bounded result of a launch; a gradient starts from the last forward launch's result."""
         kernel = launch.kernel
         return bounded(launch, None if launch.kind == "forward" else self._bounded(self._last("forward", kernel)))
 
 
 @pytest.fixture
 def recorded(vulkan: VulkanBackend) -> Iterator[Recorded]:
-    """A runtime on the device, and what is launched there."""
+    """Start the runtime on the device, and record its launches."""
     sg.init(arch=sg.vulkan, default_fp=sg.f64)
     with capture(limit=100) as launches:
         yield Recorded(launches)
@@ -66,5 +66,5 @@ def recorded(vulkan: VulkanBackend) -> Iterator[Recorded]:
 
 
 def fields(*shapes: Any, dtype: Any = None) -> list[Any]:
-    """Fields of reals with gradients."""
+    """Return fields of reals with gradients."""
     return [sg.field(dtype or sg.f64, shape=shape, needs_grad=True) for shape in shapes]

@@ -1,4 +1,4 @@
-"""The Vulkan device that is here, taken for one whose driver has quirks."""
+"""Treat the Vulkan device of this machine as one whose driver has quirks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stackgrad.backends.vulkan.backend import VulkanBackend
 
 @contextmanager
 def with_quirks(backend: VulkanBackend, **quirks: bool) -> Iterator[None]:
-    """Shaders go around these as well."""
+    """Let shaders avoid these quirks as well."""
     features = backend.features
     found = replace(features, quirks=replace(features.quirks, **quirks))
 

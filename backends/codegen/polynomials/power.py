@@ -89,7 +89,7 @@ def _series(e: ArithEmitter, s: DoubleDouble) -> DoubleDouble:
 
 
 def _times(e: ArithEmitter, x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
-    """Return the product of two unevaluated sums of two reals each, as such a sum."""
+    """Return the product of two numbers, each an unevaluated sum of two reals, as a sum of two reals."""
     product, rest = two_product(e, x[0], y[0])
     return product, mad(e, x[0], y[1], mad(e, x[1], y[0], rest))
 

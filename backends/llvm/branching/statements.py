@@ -44,12 +44,12 @@ def _arg(e: Emitter, stmt: n.Arg) -> None:
 
 
 def from_memory(e: ArithEmitter, content: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
-    """Return a value loaded from memory in the form used in registers: a boolean byte becomes an i1."""
+    """Return a value that was loaded from memory in its register type: a boolean, one byte, becomes an i1."""
     return e.b.icmp_unsigned("!=", content, e.const(content, 0)) if is_bool else content
 
 
 def to_memory(e: ArithEmitter, value: ir.LLVMValue, is_bool: bool) -> ir.LLVMValue:
-    """Return a value in the form used in memory: an i1 becomes a byte."""
+    """Return a value in the type that it has in memory: a boolean, an i1, becomes a byte."""
     return casts.cast(e, value, u1, u8) if is_bool else value
 
 

@@ -88,7 +88,7 @@ class _Uses:
 
 
 def plan_task(kernel: Kernel, task: Task, used: set[int]) -> NotePlan:
-    """Return which accesses to each array a task must record: none for a serial task, whose order is fixed.
+    """Return, for each array, the kinds of accesses that a task must record; a serial task needs to record none.
 
     Args:
         kernel: the kernel.

@@ -138,7 +138,7 @@ def _traced_pow(x: Any, y: Any) -> Any:
 
 
 def _extreme(pick: Callable[..., Any], negative_wins: bool) -> Callable[..., Any]:
-    """Return a min or max that orders -0.0 before 0.0; those of NumPy propagate NaN but may return either zero."""
+    """Return a min or max that orders -0.0 before 0.0 and propagates NaN; NumPy's may return either zero."""
 
     def row(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if x.dtype.kind != "f":

@@ -282,7 +282,7 @@ def gated(ti: Any) -> dict[str, TimedWork]:
 
 @work
 def long_row(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of one iteration of 100,000 trips among 1,000 of one trip, with the adstack memory."""
+    """Return benchmarks of a loop in which one of 1,000 iterations makes 100,000 trips and the others make one."""
     trips = np.ones(1001, np.int64)
     trips[500] = 100_000
     timed = _sweep(ti, trips, int(trips.sum()))

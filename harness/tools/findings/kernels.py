@@ -1,4 +1,4 @@
-"""This module draws kernels for peers: short ones of the common generator, in forms that peers differentiate.
+"""This module draws kernels for peers: short programs, written only in ways that peers can differentiate.
 
 A peer takes a tenth of a second for the smallest kernel, so kernels that it would refuse are not drawn at all: no
 `while`, no exits, no serial code beside loops, real numbers of one type. Small kernels tell more than large ones: one

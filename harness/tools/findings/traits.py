@@ -1,4 +1,4 @@
-"""This module holds TRAITS: predicates on a program that name what may make the gradient of a peer wrong.
+"""This module holds TRAITS: predicates on a program, each naming a possible cause of a peer's wrong gradient.
 
 The traits of a reduced program tell its family from other families. After reduction nothing is left that could be
 removed without removing the failure, so each remaining trait takes part in it. Two programs with the same traits may

@@ -27,7 +27,7 @@ from .result import JudgedComparison
 def compare(
     lean: Lowering, state: Arrays, scalars: Scalars, reference: ReferenceBackend, plan: FuzzPlan
 ) -> Iterator[JudgedComparison]:
-    """Yield the verdicts on size expressions and on a second launch, as far as the plan wants them.
+    """Yield the verdicts on size expressions and on a second launch, if the plan contains these checks.
 
     Args:
         lean: The lowering of the gradient.

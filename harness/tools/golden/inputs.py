@@ -94,7 +94,7 @@ class KernelSelection:
         return not self.patterns or any(fnmatchcase(label(path), p.split(":")[0]) for p in self.patterns)
 
     def of(self, sources: Sequence[KernelSource]) -> list[KernelSource]:
-        """Return those kernel sources of a file that belong to the selection."""
+        """Return the kernel sources of a file that belong to the selection."""
         return [s for s in sources if self._wants(s.name)][:: self.every]
 
     def _wants(self, name: str) -> bool:

@@ -239,7 +239,7 @@ class Lowerer:
         return self.value(operand, u1) if isinstance(operand, Value) else bool(operand)
 
     def condition(self, operand: ModelOperand) -> Value:
-        """Return an operand as a condition in the form of an IR value of type u1."""
+        """Return an operand, used as a condition, as an IR value of type u1."""
         return self.value(self.truth(operand), u1)
 
     def index(self, operand: ModelOperand) -> Value:

@@ -123,7 +123,7 @@ def _zero_after_extreme() -> Plant:
 
 
 def _counted_on_old_content() -> Plant:
-    """Return a mutant whose counting kernel makes no stores to arrays, not even those that its own loops read."""
+    """Return a mutant whose counting kernel makes no stores, not even those that its own loops read."""
 
     def wrong(kernel: Kernel) -> Kernel:
         kept = frozenset({*counting_kernel.OUTPUTS} | {t.name for t in kernel.temps})

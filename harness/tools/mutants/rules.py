@@ -22,7 +22,7 @@ def _loser_takes() -> Iterator[None]:
 
 
 def _tanh_of_operand() -> Plant:
-    """Return a mutant that differentiates tanh x as 1 - x², from the operand in place of the result."""
+    """Return a mutant that differentiates tanh x as 1 - x², with the operand where the result belongs."""
     return patched_rule(
         "tanh", 0, lambda b, g, a, r: b.op("mul", g, b.op("sub", b.const(1.0, a[0].type), b.op("mul", a[0], a[0])))
     )

@@ -1,4 +1,4 @@
-"""Rewrite a drawn program in other forms: numbers in structs, arrays as views, other first indices and new names.
+"""Rewrite a drawn program: move numbers into structs, arrays into views, shift first indices, rename locals.
 
 Every alteration takes a program of `Kernels` and returns a program that is as valid. In this way every construct that a
 program may hold meets structs, views and offsets. Most programs stay as they are.

@@ -123,7 +123,7 @@ class Patterns(LocalArrays):
         return m.Assign((element,), (mul(element, value) if kind == "product" else call("sin", add(element, value)),))
 
     def _in_memory(self) -> list[Stmt]:
-        """Return a recurrence through elements of a table, or a walk that reads back what it stored."""
+        """Return a recurrence through elements of a table, or a loop that stores elements and reads them back."""
         if self.draw.boolean():
             return self._walk()
         array = self._open("z")
@@ -138,7 +138,7 @@ class Patterns(LocalArrays):
         return [self._repeated(body)]
 
     def _walk(self) -> list[Stmt]:
-        """Return a serial walk that stores an element in each trip and reads it back.
+        """Return a serial loop that walks along an array, stores an element in each trip and reads it back.
 
         The walk stores most elements once. A walk that runs twice stores them again after they were read.
         """

@@ -40,7 +40,7 @@ class Statements(Vectors):
         return self.draw.choice(self.simples())()
 
     def simples(self) -> list[Callable[[], list[Stmt]]]:
-        """Return the methods that draw statements without blocks of their own."""
+        """Return the methods of this class that draw a statement without nested blocks."""
         return [
             self.new_real,
             self.update_real,

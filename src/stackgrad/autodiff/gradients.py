@@ -40,7 +40,7 @@ def clear_all_gradients(gradient_type: SNodeGradType | str = SNodeGradType.ADJOI
 
 
 def companions(array: Array) -> list[Array]:
-    """Return those arrays that exist among an array's adjoint, its tangent, and the tangent of its adjoint."""
+    """Return the existing ones among three arrays: an array's adjoint, its tangent, and its adjoint's tangent."""
     beside = (array._grad, array._dual, None if array._grad is None else array._grad._dual)
     return [one for one in beside if one is not None]
 

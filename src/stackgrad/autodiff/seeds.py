@@ -59,7 +59,7 @@ def _is_list_of_one(seed: Any) -> bool:
 
 
 def _directions(tensor: Any, seed: Any) -> tuple[int | None, np.ndarray]:
-    """Return the number of directions in a seed, None for a single one, and an array (n, *shape) of them."""
+    """Return the number of directions in a seed (None for a single one), and the directions as an (n, *shape) array."""
     shape = tensor_shape(tensor)
     size = int(np.prod(shape))
     if seed is None:

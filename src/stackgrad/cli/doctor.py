@@ -63,7 +63,7 @@ def _llvm() -> Iterator[str]:
 
 
 def _backends() -> Iterator[str]:
-    """Yield the lines of the report on all backends: what each has found, or what it lacks."""
+    """Yield the lines of the report on all backends: the devices found, or the parts that are missing."""
     try:
         from ..backends.registry import probe_all
     except ImportError as error:

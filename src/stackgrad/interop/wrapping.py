@@ -93,7 +93,7 @@ class WrappedKernel:
         return {name: self._result(name, like, given) for name, like in self.out.items()}
 
     def _result(self, name: str, like: Any, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
-        """Return shape and dtype of one result, as the value `like` (a shape, a parameter's name or None) sets them."""
+        """Return shape and dtype of one result, which the value `like` sets: a shape, a parameter's name or None."""
         arrays = [value for value in given.values() if is_array(value)]
         dtype = _dtype(arrays[0]) if arrays else np.dtype(np.float64)
         if like is None:

@@ -20,7 +20,7 @@ Implementation = Callable[..., Any]
 
 @dataclass
 class _Candidate:
-    """Represent one of several equivalent implementations, with a test if it accepts given arguments.
+    """Represent one of several equivalent implementations, with a test whether it accepts given arguments.
 
     Attributes:
         run: The implementation.

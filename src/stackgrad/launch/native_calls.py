@@ -105,7 +105,7 @@ def _pinned(special: Specialization) -> tuple[tuple[Guard, ...], list[PinnedName
 
 
 def _forms(arguments: Sequence[ExpectedArgument], held: Sequence[LaunchArray]) -> tuple[object, object]:
-    """Return a key that is equal for calls whose arguments are recognized alike and whose arrays have equal types."""
+    """Return a key that is equal for calls that the trampoline recognizes alike and whose arrays have equal types."""
     forms = tuple([(a.kind, id(a.thing), a.scalar) for a in arguments])
     return forms, tuple([(one.sort, one.axes, id(one.run) if one.flags & h.VERSIONED else 0) for one in held])
 

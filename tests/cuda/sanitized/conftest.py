@@ -1,4 +1,4 @@
-"""The subset that `compute-sanitizer` watches: each kind of memory and of code once, in small grids.
+"""A subset of tests for `compute-sanitizer`, with each kind of memory access and code once, on small grids.
 
 compute-sanitizer --tool memcheck python -m pytest tests/cuda/sanitized -m cuda -n 0
 compute-sanitizer --tool initcheck python -m pytest tests/cuda/sanitized -m cuda -n 0
@@ -18,7 +18,7 @@ DEVICES = [*NAMES, pytest.param("cuda", marks=pytest.mark.cuda)]
 
 @pytest.fixture(autouse=True, params=DEVICES)
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The runtime on the GPU, or on an emulated one; there the host must have waited for what it looked at."""
+    """Start the runtime on the GPU, or on an emulated one, which asserts that the host waited before it read."""
     backend = emulated_cuda(request.param) if request.param in NAMES else None
     if backend is not None:
         monkeypatch.setitem(registry._instances, "cuda", backend)
