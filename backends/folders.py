@@ -78,7 +78,7 @@ class Folder:
             self._held = None
 
     def _name(self, name: str) -> str | Path:
-        """Return the name or path to pass to `os` for a file of this folder; raise UnsafePathError for other names."""
+        """Return the argument by which `os` finds a file of this folder; raise UnsafePathError for an unsafe name."""
         if not name or name in (".", "..") or os.path.basename(name) != name:
             raise UnsafePathError(f"{name!r} is not the name of a file in a folder")
         return name if _HELD else self.path / name

@@ -124,7 +124,7 @@ class CpuExecutable:
         return laps.aside, laps.by_task()
 
     def _started(self, block: ArgumentBlock, laps: TaskTimes | None) -> int:
-        """Call the machine code with an argument block and return its status code."""
+        """Launch the kernel's machine code with an argument block, and return its status code."""
         return self._launch(block.address) if laps is None else laps.around(self._launch, block, self.layout)
 
     @property

@@ -84,7 +84,7 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @abstractmethod
     def _start(self, block: Block) -> None:
-        """Start the launch of a block whose adstacks are placed; if it is refused, retry or raise the reason."""
+        """Start the launch of a block whose adstacks are placed; retry a refused launch, or raise the reason."""
 
     @abstractmethod
     def refuse(self, block: Block, sizes: Sizes) -> bool:

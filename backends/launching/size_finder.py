@@ -127,7 +127,7 @@ class SizeFinder:
         return None if found is None else self._named(found)
 
     def _find(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int] | None:
-        """Return depths, totals and rows as one list, or None if the size expressions do not suffice."""
+        """Return depths, totals and rows as one list, or None if the size expressions are not valid."""
         try:
             if self._host is not None:
                 return self._host(arrays, scalars)

@@ -256,7 +256,7 @@ class DescriptorExecutable:
                 staged.release()
 
     def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
-        """Return the threads of each parallel task: its iterations in whole workgroups, or the most allowed."""
+        """Return the number of threads of each parallel task: its iterations in whole workgroups, or the maximum."""
         found = {}
         for index, task in enumerate(self.shaders.kernel.tasks):
             if task.is_parallel:
@@ -267,7 +267,7 @@ class DescriptorExecutable:
     def _place_stacks(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, threads: dict[int, int]
     ) -> tuple[dict[int, int], WindowSplit]:
-        """Reserve adstack memory and write its layout into the block. Return the threads by task, and the windows."""
+        """Reserve adstack memory, write its layout into the block, and return the threads by task, and the windows."""
         layout, block, placement = self.shaders.layout, self._block, self._placement
         sizes = replace(sizes, iterations=placement.iterations(sizes, arrays, scalars))
         wanted = {
@@ -281,7 +281,7 @@ class DescriptorExecutable:
         return threads | {task: k for task, k in allowed.items() if task in threads}, found
 
     def _place_lists(self, rooms: Mapping[int, int]) -> None:
-        """Assign the iteration lists of all tasks to the start of one buffer, which tasks use one after another."""
+        """Place the iteration lists of all tasks at the start of one buffer, which one task at a time uses."""
         layout, block, most = self.shaders.layout, self._block, self.device.card.reach // stacks.ENTRY
         self._listed = {task: rooms[task] if rooms[task] <= most else 0 for task in layout.list_at}
         for task, room in self._listed.items():

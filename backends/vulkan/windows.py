@@ -69,7 +69,7 @@ class Windows:
         self.windows = {binding: BufferWindow(self.buffer, low, high - low) for binding, (low, high) in found.items()}
 
     def _placed(self) -> tuple[list[_WindowRange], int]:
-        """Return the host ranges with the offsets of their copies in the buffer, by binding, and the buffer's size."""
+        """Return each binding's host ranges, with the offsets of their copies in the buffer, and the buffer's size."""
         first: dict[tuple[int, int], int] = {}
         spans = {name: memory_span(array) for name, array in self.arrays.items()}
         runs = merge_spans(sorted(spans.values()))

@@ -138,7 +138,7 @@ class RemovableRisks:
         return isinstance(risk, Risk) and self._is_cured(risk)
 
     def _is_cured(self, risk: Risk) -> bool:
-        """Return True if the load at risk reads the same value from a copy as the kernel read from the array."""
+        """Return True if a copy still holds the value that the kernel read from the array in this load at risk."""
         task = self._returned.get(risk.load.result)
         shared = task is not None and risk.load.array not in self._own[task]
         return not risk.distance and not shared and risk.load.array in self._params and not self._is_unordered(risk)

@@ -165,7 +165,7 @@ class _MarkingBuilder:
         self._copy(task, _MarkWriter(self, number, task, places, rows=rows))
 
     def _rows(self, claims: list[MarkedPair], number: int) -> dict[int, _MarkedRead]:
-        """Return, by id of each access, the row of `$conflicts` that reports its conflicts; add the rows to `reads`."""
+        """Return, for the id of each access, the row of `$conflicts` that reports its conflicts; extend `reads`."""
         found: dict[int, _MarkedRead] = {}
         for claim in claims:
             access = claim.pair.access

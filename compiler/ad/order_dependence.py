@@ -65,7 +65,7 @@ class _OrderTaint:
             self._stmt(stmt, under)
 
     def _stmt(self, stmt: Stmt, under: bool) -> None:
-        """Record a statement's results and writes as order-dependent if its reads or its execution are so.
+        """Record results and writes of a statement as order-dependent if its operands or its execution are so.
 
         Args:
             stmt: The statement.

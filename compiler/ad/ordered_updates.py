@@ -138,7 +138,7 @@ class _OrderingPass:
         return any(not isinstance(s, n.Load) and s.array == array for s in later)
 
     def _copy(self, source: str, target: str, loc: int) -> Task:
-        """Return the task that copies an array to another one of its shape. Add the parameter of the new array."""
+        """Return a task that copies an array to a new one of its shape, and add the new array's parameter."""
         # One of the two is an array of the kernel, and the other one is a key of `apart`.
         array = source if source not in self.apart else target
         kind = self.kernel.array_types()[array]
@@ -156,7 +156,7 @@ class _OrderingPass:
     # -- one task -----------------------------------------------------------------------------------------------
 
     def _task(self, t: int, task: Task) -> Task:
-        """Return the task unchanged, made serial, or with its atomics' results stored to record arrays."""
+        """Return the task as it is, as a serial task, or with results of its atomics stored to record arrays."""
         if not task.is_parallel or single_iteration(task):
             return task
         own = own_arrays(task)

@@ -171,7 +171,7 @@ class SavingPlanner:
     # -- places ---------------------------------------------------------------------------------------------------
 
     def _place(self, plan: SavingPlan, readers: Readers) -> None:
-        """Choose the block that pushes each saved value, and the values to recompute before a loop that reads them."""
+        """Choose the block that pushes each saved value, and the values to recompute before loops that read them."""
         fixed = set(plan.sources.repeated)
         for value, places in readers.items():
             home, paths = self.structure.homes[value], {path for path, _ in places}

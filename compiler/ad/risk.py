@@ -203,7 +203,7 @@ class RiskAnalysis:
         return None
 
     def _risk(self, load: _AccessSite) -> Risk | None:
-        """Return the risk of a load, or None if no write may follow it."""
+        """Return the risk of a load, or None if no write can overwrite its element afterwards."""
         stmt = load.occurrence.stmt
         assert isinstance(stmt, n.Load)
         near = (w for w in self.writes if w.occurrence.stmt.array == stmt.array)  # type: ignore[attr-defined]
@@ -254,7 +254,7 @@ class RiskAnalysis:
         return False
 
     def _same_iteration(self, first: Occurrence, write: Occurrence, pairs: list[tuple[Affine, Affine]], t: int) -> int:
-        """Return HITS if the write overwrites the element later in the same iteration, MAYBE if it may, else NO."""
+        """Return HITS if a write surely overwrites the element later in its iteration, MAYBE if it may, else NO."""
         structure = self.structures[t]
         common = common_block(first.path, write.path)
         loops = structure.loops(common)
@@ -321,7 +321,7 @@ class RiskAnalysis:
         return UNKNOWN if self.forms[t].form(loop.begin).symbols() & varying else NEVER
 
     def _other_iteration(self, task: Task, t: int, pairs: list[tuple[Affine, Affine]]) -> tuple[int, ...] | None:
-        """Return the distance of two iterations that access one element, () if unknown, or None if none do."""
+        """Return the distance of two iterations that access one element: () if unknown, None if there are none."""
         varying = frozenset(self.structures[t].homes)
         if is_own(tuple(p for p, q in pairs if p == q), task, self.forms[t]):
             return None

@@ -85,7 +85,7 @@ class IndexFacts(FactSet):
         return type_interval(symbol.type)
 
     def _index_range(self, index: Value, begin: Affine, end: Affine) -> NumberInterval:
-        """Return the interval of the index of a loop, which its ends narrow only if they are faithful to its type."""
+        """Return the interval of a loop's index, which the loop's bounds narrow only if they cannot wrap."""
         found = type_interval(index.type)
         if self.is_faithful(begin, index):
             found = meet(found, Interval(self.least(begin), found.high))

@@ -235,7 +235,7 @@ class _RangeAnalysis:
         return _joined(ends)
 
     def _loop_back(self, loop: n.For, state: Locals) -> Locals | None:
-        """Execute, on intervals, a loop that pops adstacks; return the locals' intervals after it, None if endless."""
+        """Execute a loop that pops adstacks on intervals; return the locals' intervals after it, None if endless."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
         for stack, most in ((stack, self._special(stack)) for stack in stacks):

@@ -181,7 +181,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def _at_launch(self, node: ast.expr) -> bool:
-        """Return True if an expression is an element of a field, or a value known only at launch or a part of it."""
+        """Return True if an expression is an element of a field, or (a part of) a value known only at launch."""
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             if isinstance(node, ast.Subscript) and is_any_field(_object_quietly(self._t, node.value)):
                 return True

@@ -99,7 +99,7 @@ class _Merger(Rewriter):
         return None if first is value else self.rename(value, first)
 
     def _renew(self, places: Iterable[EffectPlace]) -> None:
-        """Mark memory places as changed, so that a value read from a place before is not merged with a later read."""
+        """Mark memory as changed, so that a value read from it before is not merged with a later read."""
         for place in places:
             self._versions[place] = self._versions.get(place, 0) + 1
 

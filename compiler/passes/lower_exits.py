@@ -124,7 +124,7 @@ class _ExitLowering(FreshNames):
         return self.done(b) + body
 
     def _block(self, block: Block, frames: list[_ExitFrame]) -> Block:
-        """Return the block without exits; statements after one that may exit run only if no exit was taken."""
+        """Return the block without exits; the statements after a possible exit run only if no exit was taken."""
         out: list[Stmt] = []
         for position, stmt in enumerate(block):
             rest = block[position + 1 :]

@@ -245,7 +245,7 @@ class _Simplifier(Rewriter):
         return self._with_constant(replace(stmt, args=inner.args), stmt.op, both)
 
     def _with_constant(self, stmt: n.Op, op: str, c: float | int) -> tuple[Stmt, ...]:
-        """Return statements that define the result of `stmt` as op(its first operand, constant c)."""
+        """Return statements that define the result of `stmt` as op(first operand of `stmt`, constant c)."""
         right = self.fresh(stmt.result.type)
         made = n.Const(right, normal_constant(c, right.type), loc=stmt.loc)
         return made, replace(stmt, op=op, args=(stmt.args[0], right))

@@ -119,7 +119,7 @@ class _Splitter:
     # -- one task ---------------------------------------------------------------------------------------------
 
     def _task(self, t: int, crossing: tuple[set[Value], set[str]], wanted: set[Value]) -> Iterator[Task]:
-        """Yield task t without values of other tasks, after a serial task if t reduces into earlier tasks' locals."""
+        """Yield task t without values of other tasks, after a serial task if it reduces into earlier tasks' locals."""
         task = self.kernel.tasks[t]
         values, names = crossing
         if task.is_parallel:
@@ -198,7 +198,7 @@ class _Splitter:
         return made
 
     def _epilogue(self, t: int, body: Block, renamed: dict[str, str], wanted: set[Value]) -> Block:
-        """Return the body with stores to temporaries added: of values after their definitions, of locals at the end."""
+        """Return a task's body with stores to temporaries after definitions of values, and at the end for locals."""
         out: list[Stmt] = []
         for stmt in body:
             out.append(stmt)

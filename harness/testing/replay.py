@@ -199,7 +199,7 @@ class Replay:
         return ReplayCase(self.source, "forward", self.label, "ok", "", tuple(found), seconds)
 
     def _traps(self, expected: Outcome) -> list[Comparison]:
-        """Compare the traps of backends with checks on with the trap of the reference; their kinds must be equal."""
+        """Return comparisons of the backends' traps, from kernels with checks, with the trap of the reference."""
         found = []
         for executor in self.panel.backends if isinstance(expected, TrapOutcome) else ():
             outcome = attempt(partial(self._forward, executor.checked(), self.setting))

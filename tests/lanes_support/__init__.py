@@ -33,7 +33,10 @@ TOGETHER = ("sin beside cos", "cos beside sin")
 
 
 def module_text(name: str, double: bool, lanes: int, target: Target, reach: float = math.inf) -> str:
-    """Return LLVM IR of `run(x..., out, count)`, which computes out[k] = name(x[k]...) in blocks of `lanes`."""
+    """Return LLVM IR of `run(x..., out, count)`, which computes out[k] = name(x[k]...) in blocks of `lanes`.
+
+    It computes one element at a time if `lanes` is 0.
+    """
     m, arity = ModuleState(Kernel("none", (), ()), Options(), target), ARITY.get(name, 1)
     scalar, align = (F64, 8) if double else (F32, 4)
     t = ir.VectorType(scalar, lanes) if lanes else scalar
@@ -86,7 +89,11 @@ def evaluate(
     short: bool = False,
     reach: float = math.inf,
 ) -> np.ndarray:
-    """Return name(args), computed in blocks of lanes; `short` and `reach` select the code for GPUs."""
+    """Return name(args), computed in blocks of lanes; `short` and `reach` select the code for GPUs.
+
+    Operands are repeated to fill the last block. fused: what the CPU has if None. short: by the code for GPUs
+    (polynomials/gpu_trigonometric.py), one by one; reach: made for arguments up to there.
+    """
     count, block = len(args[0]), max(lanes, 1)
     filled = [np.resize(x, -(-count // block) * block) for x in args]
     out = np.empty_like(filled[0])

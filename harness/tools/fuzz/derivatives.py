@@ -271,7 +271,7 @@ class _LeanGradient:
         return False
 
     def _jumps(self, name: str, beside: Arrays, other: Arrays) -> bool:
-        """Return True if an adjoint changes near the inputs by more than KINK times its distance from JAX's adjoint.
+        """Return True if an adjoint changes near the inputs by more than KINK times its difference from JAX's.
 
         Args:
             name: Name of the adjoint array.

@@ -87,7 +87,7 @@ class _Reducer:
                 return program
 
     def _exhaust(self, program: Program, edits: Callable[[Program], Iterable[Program]]) -> Program:
-        """Apply edits of one kind while they help, and return the smaller program.
+        """Repeat edits of one kind as long as they help, and return the smaller program.
 
         After a success the edits start anew, but skip those that failed before.
         """

@@ -147,7 +147,7 @@ class Validation:
         self._follow_aliases([a for name in writes if isinstance(a := binding.arrays.get(name), np.ndarray)])
 
     def _meet(self, key: object, binding: Binding, name: str, by: str) -> ExpectedContent:
-        """Copy the memory that a launch uses for the first time, and return it as expected contents."""
+        """Return the expected contents of an array that is used for the first time: a copy of its memory."""
         array = binding.arrays[name]
         if isinstance(array, Array):
             known, memory = (array.label, array.needs_grad), array.memory
@@ -182,7 +182,7 @@ class Validation:
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
 
     def _compare(self, key: object, boxes: Iterable[Box], when: str, harmless: bool | None = None) -> None:
-        """Raise ValidationError if memory differs from its expected contents, or only warn if gradients stay right.
+        """Raise ValidationError if memory differs from its expected contents; only warn if gradients stay right.
 
         Args:
             key: The memory.

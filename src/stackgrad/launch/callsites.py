@@ -176,7 +176,7 @@ class CallSite:
                 self._wait_after(self._chain(found[1]).stand(*found))
 
     def _wait_after(self, was_worth: bool | None) -> None:
-        """Set the number of calls before the next ready launch is made: 1 if the last was used, else twice as many."""
+        """Set the number of calls before the next ready launch: 1 if the last one was used, else twice as many."""
         if was_worth is not None:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 

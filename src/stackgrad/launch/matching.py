@@ -300,7 +300,7 @@ class ObjectMatcher:
         return value
 
     def _members(self, kind: type) -> tuple[tuple[str, Matcher], ...]:
-        """Return the matcher of each member of a Python dataclass, chosen by its annotation."""
+        """Return the matcher of each member of a Python dataclass, chosen by the annotation of the member."""
         found = self.members.get(kind)
         if found is None:
             made = [(f.name, self._member(kind, f)) for f in dataclasses.fields(kind)]

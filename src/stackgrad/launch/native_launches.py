@@ -224,7 +224,7 @@ class NativeLaunches:
             self._lock.release()
 
     def _stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Prepare or renew a ready launch. Return True if it was used since its last renewal, None if it is new."""
+        """Prepare or renew a ready launch; return None for a new one, else True if it was used since its renewal."""
         found, was_worth = entry.handles.get(situation.key), None
         if found is not None and found.native is self:
             was_worth = found.standing.launched > 0
