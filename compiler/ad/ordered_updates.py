@@ -115,7 +115,7 @@ class _OrderingPass:
     # -- extremes -----------------------------------------------------------------------------------------------
 
     def _extremes(self, t: int) -> list[str]:
-        """Return the arrays that task `t` updates by atomic min or max only and that a later task overwrites."""
+        """Return the arrays that task `t` updates by min only, or by max only, and that a later task overwrites."""
         types, found = self.kernel.array_types(), []
         for array in dict.fromkeys(s.array for s in self._atomics(t) if s.op in ("min", "max")):
             ways = {s.op if isinstance(s, n.Atomic) else "" for s in self._accesses(t) if s.array == array}

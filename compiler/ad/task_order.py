@@ -53,7 +53,7 @@ def _last_to_first(
     first_id: int,
     build: Build,
 ) -> tuple[Task, ...]:
-    """Return the grad tasks of a kernel, last to first, each after the tasks that it needs to have repeated."""
+    """Return the grad tasks of a kernel, last to first, each after copies of the earlier tasks that it needs."""
     tasks: list[Task] = []
     for t, task in reversed(list(enumerate(kernel.tasks))):
         own = copies.of(t)

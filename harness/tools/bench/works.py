@@ -305,7 +305,7 @@ _TASK = """
 
 @work
 def many_tasks(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of eight parallel tasks with five locals that are updated in loops of 600 trips at most."""
+    """Return benchmarks of eight parallel tasks with five locals, updated in loops with trip counts from a field."""
     rng = np.random.default_rng(5)
     space = {
         "ti": ti,

@@ -114,7 +114,7 @@ class KernelsForPeers(Kernels):
         return [m.For((name,), domain, tuple(body), serialize=True)]
 
     def _links(self, array: DrawnField, i: m.Name, whole: bool) -> list[Stmt]:
-        """Return a loop body that computes one array element from the element before or after it.
+        """Return a loop body that computes one array element from the element before it.
 
         If `whole` is True, the loop runs over all elements, else over all but the last.
         """

@@ -293,7 +293,7 @@ class _Case:
             self.add("reverse", executor, "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Record the verdict `disagree` if the grad kernel computes in a real type that the kernel does not use."""
+        """Record the verdict `disagree` if the grad kernel computes in a real type that it should not have."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
