@@ -1,4 +1,4 @@
-"""This script writes ARCHITECTURE.md from the contracts of imports, the docstrings of packages, and the pipelines.
+"""This script writes ARCHITECTURE.md from the import rules, the docstrings of packages, and the lists of passes.
 
 Run `python ci/architecture.py`. The page says nothing that is not taken from the code or held by a test that it names;
 tests/docs/test_architecture.py says when it is stale.
@@ -104,14 +104,14 @@ HELD: dict[str, str] = {
 
 
 def layers(contract: str) -> list[str]:
-    """Return the layers of an import contract in ci/contracts.toml, from top to bottom."""
+    """Return the layers of packages that an import rule in ci/contracts.toml names, from top to bottom."""
     with (ROOT / "ci/contracts.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     return list(next(c["layers"] for c in contracts if c["id"] == contract))
 
 
 def drawing() -> Iterator[str]:
-    """Yield the lines of the layer diagram: the packages of each import contract, without their common prefix."""
+    """Yield the lines of the layer diagram: the packages of each import rule, without their common prefix."""
     width = 100
     for contract, prefix in (
         ("package", "stackgrad."),
@@ -127,7 +127,7 @@ def drawing() -> Iterator[str]:
 
 
 def pipelines() -> dict[str, list[str]]:
-    """Return the names of the passes of each pipeline of compiler/driver.py."""
+    """Return the names of the passes in each list of passes (pipeline) of compiler/driver.py."""
     found: dict[str, list[str]] = {}
     for node in ast.parse((ROOT / "compiler/driver.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.List):
@@ -136,7 +136,7 @@ def pipelines() -> dict[str, list[str]]:
 
 
 def _names(item: ast.expr, known: dict[str, list[str]]) -> list[str]:
-    """Return the names of the passes that an entry of a pipeline in the source of the driver refers to."""
+    """Return the names of the passes that an entry of a list of passes in compiler/driver.py refers to."""
     if isinstance(item, ast.Starred) and isinstance(item.value, ast.Name):
         return [f"{item.value.id.lower()}…"] if item.value.id in known else []
     if isinstance(item, ast.Tuple) and isinstance(item.elts[0], ast.Constant):

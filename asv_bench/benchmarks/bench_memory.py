@@ -20,7 +20,10 @@ class Slabs(Bench):
     param_names = ("arch", "workload", "slab")
 
     def setup(self, arch: str, workload: str, slab: str) -> None:
-        """Build the workload in its full size and launch it once, because the number of rows depends on the size."""
+        """Build the workload in its size "full", not "small", and run it and its gradient once.
+
+        The number of rows depends on the size.
+        """
         self.program = started(arch, workload, "full")
 
     def track_bytes(self, arch: str, workload: str, slab: str) -> int:
@@ -38,7 +41,10 @@ class Held(Bench):
     param_names = ("arch", "workload")
 
     def setup(self, arch: str, workload: str) -> None:
-        """Build the workload in its full size and launch it once, because the held memory depends on the size."""
+        """Build the workload in its size "full", not "small", and run it and its gradient once.
+
+        The held memory depends on the size.
+        """
         self.program = started(arch, workload, "full")
 
     def track_row_bytes(self, arch: str, workload: str) -> int:
@@ -65,7 +71,7 @@ class Tapes(Bench):
     param_names = ("arch",)
 
     def setup(self, arch: str) -> None:
-        """Build the workload with the full number of steps and launch it once."""
+        """Build the workload `walker` in its size "full", not "small", and run it and its gradient once."""
         self.program = started(arch, "walker", "full")
 
     def track_saved_bytes(self, arch: str) -> int:

@@ -82,7 +82,10 @@ def pool() -> ThreadPool:
 
 
 def platform_here() -> Platform:
-    """Return the platform that a pool uses in this process, or "none" where the C library has no POSIX threads."""
+    """Return the properties of this operating system and processor on which the code of the thread pool depends.
+
+    `signals` of the result is "none" if the C library has no POSIX threads; then all tasks run on the calling thread.
+    """
     found = platform_of(sys.platform, platform.machine())
     needed = ("pthread_create", "sem_init") if found.signals == "semaphore" else ("pthread_create",)
     try:

@@ -44,7 +44,7 @@ _INSTRUCTIONS = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 
 def platform_of(system: str, machine: str) -> Platform:
-    """Return the platform for `sys.platform` and `platform.machine()`."""
+    """Return the `Platform` of an operating system (`sys.platform`) and a processor (`platform.machine()`)."""
     instructions = _INSTRUCTIONS.get(machine.lower(), ("", "", ""))
     # macOS has no unnamed semaphores.
     if system == "darwin":

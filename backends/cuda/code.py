@@ -282,7 +282,11 @@ class _TaskEntriesWriter:
             b.position_at_end(done)
 
     def _call(self, entry: _EntryWriter, name: str, numbered: frozenset[str], call: list[ir.LLVMValue]) -> None:
-        """Emit the call that runs the task; short tasks get a second version for launches without index checks."""
+        """Emit the call that runs the iterations of the task; for a short task, choose between two versions.
+
+        One version lacks the index checks that launch conditions decide; it runs if these conditions hold. A task is
+        short if a thread runs several of its iterations together (coarsening.py).
+        """
         b, checks = entry.b, self.m.checks.of(self.task, learns=not may_write_late(self.task))
         if not checks.launches or coarsening_factor(self.m, self.task) == 1:
             b.call(self._over_all(name, numbered), call)
@@ -296,7 +300,8 @@ class _TaskEntriesWriter:
     def _over_all(self, name: str, numbered: frozenset[str], inside: bool | None = None) -> ir.LLVMFunction:
         """Return a function that runs all iterations; each thread takes every n-th, n being the number of threads.
 
-        `inside` is True for the code without what launches decide, False for its counterpart, None without both.
+        `inside` is True for the version without the index checks that launch conditions decide, False for the version
+        with them, and None if the task has one version.
         """
         additions = PrivateSums(self.sums, numbered)
         additions.inside = bool(inside)

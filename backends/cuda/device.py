@@ -275,7 +275,10 @@ class CudaDevice(DeviceQueue):
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count a wait in the `with` block as work in flight, so that other threads wait for the device too."""
+        """Keep `is_pending` True during the `with` block, in which this thread waits for work on the device.
+
+        The word PENDING is cleared before the wait, so other threads would take the work for finished.
+        """
         # Another thread must wait for them too.
         self._waits += 1
         try:

@@ -191,7 +191,11 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         return True
 
     def refuse(self, block: CudaBlock, sizes: Sizes) -> bool:
-        """Retry a launch that the driver refused, or raise its error; return True if the block can launch again."""
+        """Repeat a ready launch that the driver refused. Return True if its argument block is still ready.
+
+        Raises:
+            DriverError: The driver refuses the launch again, or no cure for its error is known.
+        """
         # Another thread may have used the heap meanwhile, so the block is bound again.
         block.prepare()
         if not self.layout.stacks:

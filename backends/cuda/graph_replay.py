@@ -183,10 +183,10 @@ class _ReplayWriter:
     # -- steps ----------------------------------------------------------------------------------------------
 
     def _leave_where_captured(self) -> None:
-        """Emit a return from `sg.replay` for a stream that another library records, which cannot record a graph.
+        """Emit a return from `sg.replay` if another library is recording the stream, for single calls to launch.
 
-        The default stream cannot be recorded, but it belongs to the current context: in another context a kernel is
-        refused where a graph would run out of order.
+        A recorded stream accepts single launches, but no launch of a graph. The default stream cannot be recorded, but
+        it belongs to the current context: in another context a kernel is refused where a graph would run out of order.
         """
         b = self.b
         is_default = b.icmp_unsigned("==", self.stream, const(I64, 0))
@@ -215,7 +215,7 @@ class _ReplayWriter:
         return found
 
     def _without(self, started: ir.LLVMValue) -> None:
-        """Emit the return from `sg.replay` without a fitting graph; it requests a graph after enough equal launches."""
+        """Emit the return from `sg.replay` if no graph fits; it requests a graph after enough equal launches."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)

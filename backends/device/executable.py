@@ -88,7 +88,7 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @abstractmethod
     def refuse(self, block: Block, sizes: Sizes) -> bool:
-        """Retry a launch that the device refused, or raise its error; return True if the block can launch again."""
+        """Repeat a ready launch that the driver refused, or raise its error. Return True if its block is ready."""
 
     @abstractmethod
     def _timed(self, block: Block) -> AbstractContextManager[Seconds]:

@@ -1,4 +1,4 @@
-"""This module decides how many threads and rows a GPU task with adstacks gets, and if it lists passing iterations.
+"""This module sets the numbers of threads and rows of a GPU task, and whether iterations that pass its gate are listed.
 
 A row of T neighboring ones costs its deepest iteration, and T threads in flight want T rows. Histories that stay in
 half of the second-level cache are read back at its speed, so
@@ -64,7 +64,7 @@ class TaskDemand:
         passing: Most iterations that need a row of one slab; None if they were not counted.
         content: Bytes that all iterations push; None if they were not counted.
         count: Iterations of the task; None if not known before the launch.
-        gated: A list of what passes can be made (selection.py).
+        gated: True if iterations that pass the gate of the task can be listed (selection.py).
     """
 
     row: int
@@ -80,7 +80,7 @@ class TaskGeometry:
 
     Attributes:
         rows: Rows held at once, and threads at most.
-        listed: Iterations for which the list that is made first has room; 0 if no list is made.
+        listed: Capacity of the list of iterations that pass the gate, which is made first; 0 if no list is made.
     """
 
     rows: int

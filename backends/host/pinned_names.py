@@ -31,7 +31,7 @@ _TEXTS = 1
 
 
 class PinnedName(NamedTuple):
-    """Represent memory words whose values stay the same as long as a name denotes the same object.
+    """Represent a pinned name: a Python variable, with memory words that change if it denotes another object.
 
     Attributes:
         words: Addresses of words, each with what it contains.
@@ -45,7 +45,7 @@ class PinnedName(NamedTuple):
 
 
 def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None:
-    """Return the memory words to watch for a closure variable, or None if the variable cannot be watched.
+    """Return the pinned name of a closure variable, or None if CPython stores the variable in an unexpected way.
 
     Args:
         function: Function with the closure.
@@ -58,7 +58,7 @@ def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None
 
 
 def pin_global(function: FunctionType, name: str, found: Any) -> PinnedName | None:
-    """Return the memory words to watch for a global name, or None if its dictionary entry cannot be found.
+    """Return the pinned name of a global variable, or None if its dictionary entry cannot be located in memory.
 
     Args:
         function: Function whose globals hold the name.

@@ -53,7 +53,7 @@ class ReadyExecutable(Protocol):
         """Prepare an argument block for launches without Python; return False if each launch still needs Python."""
 
     def refuse(self, block: Any, sizes: Sizes) -> bool:
-        """Raise the error of a failed launch, or retry it. Return True if the block can still be launched."""
+        """Raise the error of a failed ready launch, or repeat the launch. Return True if the block is still ready."""
 
 
 def launchable(executable: object) -> ReadyExecutable | None:
@@ -219,7 +219,7 @@ class ReadyLaunch:
             kept.append(thing)
 
     def pin(self, pins: Sequence[PinnedName]) -> None:
-        """Set the names that must keep their present objects; the handle must be invalid during this call."""
+        """Set the pinned names that the trampoline compares; the handle must be invalid during this call."""
         kept: list[Any] = []
         for one in pins:
             self.watch(one.owner, kept)

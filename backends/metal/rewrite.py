@@ -123,7 +123,7 @@ class _ModuleRewriter:
     # -- bodies ---------------------------------------------------------------------------------------------
 
     def bodies(self, found: Sequence[Instruction]) -> list[int]:
-        """Return the words of the rewritten functions, with their new variables at the start of the first block."""
+        """Return the SPIR-V words of the rewritten functions, with their new variables in the first block."""
         out: list[int] = []
         begin = 0
         for name, operands in found:
@@ -137,7 +137,7 @@ class _ModuleRewriter:
         return out
 
     def body(self, name: str, operands: list[int]) -> list[int]:
-        """Return the words that replace one instruction of a function."""
+        """Return the SPIR-V words that replace one instruction of a function; an access to memory becomes a call."""
         if name == "Variable":
             return encode(name, *operands[:3], self._null(self.names.pointees[operands[0]]))
         if name == "ConvertUToPtr":
@@ -162,7 +162,7 @@ class _ModuleRewriter:
         return self._call(access, operands[0], operands[1], address, *operands[-access.operands :])
 
     def _kept(self, t: int, made: int, *call: int) -> list[int]:
-        """Return the words of a call whose result is stored to a variable and loaded again."""
+        """Return the SPIR-V words of a function call whose result is stored to a variable and loaded again."""
         if t not in self.names.own:
             self.names.own[t] = self.fresh()
             self.globals += encode("TypePointer", self.names.own[t], op.FUNCTION, t)
@@ -172,14 +172,14 @@ class _ModuleRewriter:
         return called + encode("Load", t, made, variable)
 
     def _remainder(self, t: int, made: int, x: int, y: int) -> list[int]:
-        """Return the words of instructions that compute the signed remainder x - (x / y) * y."""
+        """Return the SPIR-V words of instructions that compute the signed remainder x - (x / y) * y."""
         # x - (x/y)·y is what SPIRV-Cross cannot change.
         quotient, product = self.fresh(), self.fresh()
         last = encode("ISub", t, made, x, product)
         return encode("SDiv", t, quotient, x, y) + encode("IMul", t, product, quotient, y) + last
 
     def _call(self, access: MetalAccess, result: int, made: int, *args: int) -> list[int]:
-        """Return the words of a call of the function that does a memory access."""
+        """Return the SPIR-V words of a call of the function that does a memory access."""
         if access not in self.functions:
             self.functions[access] = self.fresh()
         return encode("FunctionCall", result, made, self.functions[access], *args)
@@ -194,7 +194,7 @@ class _ModuleRewriter:
     # -- placeholders ---------------------------------------------------------------------------------------
 
     def placeholder(self, access: MetalAccess, made: int) -> list[int]:
-        """Return the words of a stub function for an access, whose body is replaced after the translation."""
+        """Return the SPIR-V words of a stub function for a memory access; the translated stub gets another body."""
         names, aligned = self.names, (op.ALIGNED, int(access.type[1:]) // 8)
         t = names.types[access.type]
         result = names.types["void"] if access.what == "store" else t
@@ -221,7 +221,7 @@ class _ModuleRewriter:
     # -- the whole ------------------------------------------------------------------------------------------
 
     def head(self, found: Sequence[Instruction]) -> Iterator[int]:
-        """Yield the words of the module before its functions, with names for the added functions."""
+        """Yield the SPIR-V words of the module before its functions, with names for the added functions."""
         named = False
         for name, operands in found:
             if name == "Name" and not named:
@@ -233,7 +233,7 @@ class _ModuleRewriter:
 
 
 def rewrite(words: Sequence[int]) -> tuple[tuple[int, ...], tuple[MetalAccess, ...]]:
-    """Return the rewritten module and the kinds of memory accesses that its new calls do.
+    """Return the words of the rewritten SPIR-V module, and the kinds of memory accesses that its new calls do.
 
     The words are a module of the generator, with buffer addresses.
 

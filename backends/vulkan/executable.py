@@ -101,7 +101,7 @@ class VulkanExecutable(DeviceExecutable[VulkanBlock]):
                 self.refuse(block, Sizes())
 
     def refuse(self, block: VulkanBlock, sizes: Sizes) -> bool:
-        """Raise the error for which the driver refused the launch of a block; never return."""
+        """Raise the error for which the driver refused the launch of an argument block; never return."""
         raise self.queue.refusal(block.word(self.layout.driver_error_at), f"launch of kernel {self.kernel.name}")
 
     @contextmanager

@@ -127,5 +127,5 @@ class Windows:
             bytes_at(at, size)[:] = self.buffer.view[place : place + size]
 
     def release(self) -> None:
-        """Return the buffer that holds the copies to its pool."""
+        """Give the buffer with the copies of the arrays back to the buffer pool."""
         self.pool.give(self.buffer)

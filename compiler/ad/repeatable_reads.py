@@ -65,7 +65,11 @@ class LocalAccesses:
         return any(may_follow(w, read, self.structure) for w in self.writes.get(read.stmt.var, ()))
 
     def to_restore(self, repeated: Collection[Value]) -> set[PathPlace]:
-        """Return the positions of the writes to local arrays that may follow one of the repeated reads."""
+        """Return the positions of the writes that the reverse sweep must undo, because a read before them is repeated.
+
+        Args:
+            repeated: The results of the reads of locals that the reverse sweep repeats.
+        """
         found: set[PathPlace] = set()
         for value in repeated:
             read = self.reads[value]
@@ -76,7 +80,7 @@ class LocalAccesses:
         return found
 
     def is_same(self, value: Value, readers: Iterable[PathPlace]) -> bool:
-        """Return True if a read that the reverses of `readers` repeat still gives the value of the forward sweep.
+        """Return True if a read, repeated in the reverse sweep for `readers`, gives its value of the forward sweep.
 
         All later writes are taken to be undone by then.
 

@@ -279,7 +279,7 @@ def _matrix_parts(found: Any) -> tuple[Any, Any]:
 
 
 def fresh_snapshot(found: Any, again: Any) -> tuple[Snapshot, dict[int, Any]]:
-    """Return a snapshot of a value that each read creates anew, and the new objects inside of the value, by id.
+    """Return a snapshot of a fresh object, which each read creates anew, and the fresh objects inside of it, by id.
 
     Such a value is, for example, made by a property. What is new in it is compared by its parts.
 

@@ -72,7 +72,7 @@ class Evaluator:
         return known
 
     def at(self, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-        """Return the values of an expression at given points, the index values of the enclosing loops.
+        """Return the value of an expression at each point, that is for each combination of loop indices.
 
         Args:
             expr: The expression.
@@ -81,7 +81,7 @@ class Evaluator:
         return EVALUATE[expr.kind](self, expr, points)
 
     def all_at(self, expr: SizeExpr, points: dict[int, np.ndarray]) -> list[Values]:
-        """Return the values of all arguments of an expression node at given points."""
+        """Return the values of all arguments of an expression, each at all points."""
         return [self.at(arg, points) for arg in expr.args]
 
 
@@ -165,7 +165,7 @@ def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, SizeExpr,
 
 
 def _sum(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the values of a sum node at the points."""
+    """Return the value of a weighted sum at each point, that is for each combination of loop indices."""
     constant, *factors = expr.data
     made: Values = constant
     for arg, factor in zip(expr.args, factors):
@@ -174,7 +174,7 @@ def _sum(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Valu
 
 
 def _product(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the values of a product node at the points."""
+    """Return the value of a product at each point, that is for each combination of loop indices."""
     made: Values = 1
     for value in self.all_at(expr, points):
         made = mul(made, value)
@@ -209,7 +209,7 @@ def _shape(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Va
 
 
 def _read(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the array elements that a node reads at the points. Raise InexactSizes if an index is outside."""
+    """Return the array element that a node reads at each point. Raise InexactSizes if an index is out of bounds."""
     array = self.arrays[str(expr.data[0])]
     indices = self.all_at(expr, points)
     for index, extent in zip(indices, array.shape):
@@ -230,7 +230,7 @@ def _at_some(points: dict[int, np.ndarray], chosen: np.ndarray) -> dict[int, np.
 
 
 def _when(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the values of a conditional node; each side is evaluated only at the points where it is selected."""
+    """Return the value of a conditional at each point; each side is evaluated only at the points that select it."""
     condition, x, y = expr.args
     holds = self.at(condition, points)
     if not isinstance(holds, np.ndarray):
@@ -263,7 +263,7 @@ def _junction(decisive: bool) -> Callable[[Evaluator, SizeExpr, dict[int, np.nda
 
 
 def _compare(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the result of a comparison of reals at the points."""
+    """Return the result of a comparison of floating-point values at each point."""
     x, y = self.all_at(expr, points)
     with np.errstate(invalid="ignore"):
         return COMPARISONS[str(expr.data[0])](x, y)
@@ -279,7 +279,7 @@ COMPARISONS: dict[str, Callable[..., Values]] = {
 
 
 def _not(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the negation of a condition at the points."""
+    """Return the negation of a condition at each point."""
     value = self.at(expr.args[0], points)
     return ~value if isinstance(value, np.ndarray) else not value
 
@@ -288,7 +288,7 @@ def _not(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Valu
 
 
 def _over(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
-    """Return the values of a sum or maximum over a range, where each point may have a different range."""
+    """Return the value of a sum or maximum over a range at each point; the range may depend on the point."""
     begin, end = self.at(expr.args[0], points), self.at(expr.args[1], points)
     one = not isinstance(begin, np.ndarray) and not isinstance(end, np.ndarray)
     if one and not points:

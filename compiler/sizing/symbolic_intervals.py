@@ -239,7 +239,13 @@ def _fit(
 
 
 def leaf_interval(value: SizeExpr, dtype: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the interval of an array element or argument, with a check that a 64-bit value lies in the range WIDE."""
+    """Return the interval of an array element or argument. A check bounds 64-bit values, so that their sums fit.
+
+    Args:
+        value: The expression of the element or argument.
+        dtype: The type of the value.
+        around: The loops and conditions around the read, in all of whose iterations the check must hold.
+    """
     if dtype.is_int and dtype.bits == 64:
         wide = replace(value, low=INT64[0], high=INT64[1])
         return exact_interval(

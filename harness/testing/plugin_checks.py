@@ -105,12 +105,15 @@ def _replays(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ThoroughRep
 
 
 def value_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCase]:
-    """Return the forward comparisons of a recorded launch, one case for each precision."""
+    """Return the comparisons of the values of a recorded launch, one `ReplayCase` for each precision."""
     return [r if isinstance(r, ReplayCase) else next(r.cases()) for r in _replays(launch, panel)]
 
 
 def gradient_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCase]:
-    """Return the forward cases of a forward launch, and the reverse cases if the forward kernel ran."""
+    """Return the comparisons of the values and the gradient of a recorded launch, as a `ReplayCase` each.
+
+    There is one for each precision and direction, but none of the gradient if the kernel did not run on the reference.
+    """
     return [c for r in _replays(launch, panel) for c in ([r] if isinstance(r, ReplayCase) else r.cases())]
 
 

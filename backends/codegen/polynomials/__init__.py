@@ -25,11 +25,13 @@ from .power import power
 
 @dataclass(frozen=True)
 class InlinedFunction:
-    """Represent a math function that is emitted inline, with the condition on arguments for which its code is made.
+    """Represent a math function that is emitted inline: its code, and the range of arguments that the code covers.
+
+    The math library computes the function for arguments outside of this range.
 
     Attributes:
         write: write(e, *args) emits the code and returns the result.
-        inside: Gives the condition that the code is made for these arguments; None if it is made for all.
+        inside: Gives the condition that the code covers the arguments; None if it covers all arguments.
     """
 
     write: Callable[..., ir.LLVMValue]

@@ -14,7 +14,7 @@ from ..emit import ArithEmitter
 from ..types import I64, PTR, VOID, const, element, suffix
 
 Inside = Callable[..., ir.LLVMValue]
-"""inside(e, *args): the condition that the inlined code is made for these arguments; it must hold where one is NaN."""
+"""inside(e, *args): the condition that the inlined code covers the arguments; it must hold where one is NaN."""
 
 
 def guard_range(
@@ -32,7 +32,7 @@ def guard_range(
         e: Arithmetic to emit into; its open block is the function's entry.
         name: Name of the operation.
         scalar: The library's function of one scalar.
-        inside: Gives the condition that the inlined code is made for these arguments.
+        inside: Gives the condition that the inlined code covers the arguments.
         fast: Result of the inlined code.
         args: Operands.
         active: Mask of the active lanes; the others may hold anything, and are not repaired.

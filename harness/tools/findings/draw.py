@@ -64,7 +64,10 @@ def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
 
 
 def to_common_language(program: Program) -> Program:
-    """Return the program with upward loops of step 1 only, and with arrays in place of views."""
+    """Return the program rewritten without constructs that some peers lack: views, and loops that count otherwise.
+
+    Each loop is made to count up by 1, between the same ends, and each view becomes an array of its own.
+    """
     made = tidy(rebuilt_program(program, _upward))
     for field in made.fields:
         if field.views:

@@ -66,9 +66,10 @@ class TextVerdict:
 
 @cache
 def base_texts() -> tuple[str, ...]:
-    """Return the texts that edits start from: drawn kernels, their grad kernels, and raw adstack kernels.
+    """Return the valid IR texts of which random edits make the texts of test cases.
 
-    The longest quarter is left out.
+    They are the kernel EVERYTHING, drawn kernels with their grad kernels, and drawn kernels of adstack statements. The
+    longest quarter is left out.
     """
     found = [EVERYTHING]
     for seed in range(POOL):
@@ -83,7 +84,7 @@ def base_texts() -> tuple[str, ...]:
 
 
 def text_of(seed: int) -> str:
-    """Return the IR text that the case with this seed tests."""
+    """Return the IR text of the test case with this seed: a valid text after random edits, which may be invalid."""
     rng = random.Random(f"ir text {seed}")
     texts = base_texts()
     return edit_text(rng, rng.choice(texts), texts)

@@ -358,7 +358,7 @@ def _made(w: Writer, field: m.Field) -> str:
 
 
 def _has_gradient(w: Writer, field: m.Field) -> bool:
-    """Return True if a field, or a member of the same field of structs, has a gradient."""
+    """Return True if a field has a gradient, or if it is a field of structs of which any member has one."""
     return any(f.grad for f in w.program.fields if f.owner == field.owner)
 
 

@@ -77,9 +77,17 @@ def _compare(
     chain: LaunchChain,
     on: RelationExecutor,
 ) -> Iterator[JudgedComparison]:
-    """Launch the changed kernel on the reference and on an executor. Yield the verdict on how both ended.
+    """Launch a kernel with an index moved out of bounds on an executor, and yield the verdict on its error.
 
-    `lowered` holds the kernel for the reference and the kernel for the executor.
+    The executor must raise OutOfBounds if the reference does, and must not trap if the reference runs to its end. There
+    is no verdict if the reference ends otherwise.
+
+    Args:
+        question: What is judged.
+        lowered: The kernel as the reference runs it, and as the executor runs it.
+        memory: The arrays by name.
+        chain: The chain that gives the scalar arguments.
+        on: The executor.
     """
     reference = RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
     expected = _launch(lowered[0], GuardedArrays.of(memory), chain, reference)
@@ -95,7 +103,7 @@ def _compare(
 
 
 def _verdict(expected: Outcome, found: Outcome, is_whole: bool) -> tuple[Verdict, str]:
-    """Return the verdict on how a launch ended, and the reason for the verdict.
+    """Return the verdict on the outcome of an executor's launch, and the reason for the verdict.
 
     Args:
         expected: Outcome of the reference.

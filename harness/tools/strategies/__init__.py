@@ -66,12 +66,12 @@ def sample(seed: int, profile: str | None = None) -> Program:
 
 
 def sample_adstacks(seed: int) -> RawCase:
-    """Return a kernel of raw adstack statements, which is the same for the same seed."""
+    """Return a random kernel that itself pushes to and pops from adstacks; it is the same for the same seed."""
     return draw_adstacks(RandomChooser(seed))
 
 
 def sample_single_op(seed: int) -> RawCase:
-    """Return a kernel of one operation on a few operands, which is the same for the same seed."""
+    """Return a random kernel of one operation on a few operands; it is the same for the same seed."""
     return draw_case(RandomChooser(seed))
 
 

@@ -24,7 +24,7 @@ class Expressions(GeneratorState):
     # -- reals ----------------------------------------------------------------------------------------------
 
     def real(self, depth: int | None = None) -> Typed:
-        """Return a real expression and its type.
+        """Return a random floating-point expression and its type.
 
         Args:
             depth: Number of levels that the expression may have; None draws it.
@@ -35,7 +35,7 @@ class Expressions(GeneratorState):
         return self.draw.choice(self.productions())(depth - 1)
 
     def productions(self) -> list[Callable[[int], Typed]]:
-        """Return the methods that draw real expressions with operands, not just names and literals."""
+        """Return the methods that draw compound floating-point expressions, such as sums; repetitions are weights."""
         return [
             self._sum,
             self._function,
@@ -54,7 +54,7 @@ class Expressions(GeneratorState):
         ]
 
     def leaf(self) -> Typed:
-        """Return a random real operand and its type: a local, element, argument, or converted integer."""
+        """Return a simple floating-point expression and its type: a local, element, argument or converted integer."""
         arrays = self.readable(real=True)
         kinds = ["local"] * 4 * bool(self.names.reals) + ["element"] * 3 * bool(arrays) + ["argument", "integer"]
         kind = self.draw.choice(kinds + ["index"] * 2 * bool(self.names.indices))
@@ -73,13 +73,13 @@ class Expressions(GeneratorState):
         return m.Cast(self.integer(1)[0], self.main, self.draw.choice(("type", "cast"))), self.main
 
     def argument(self, kind: str) -> Typed:
-        """Return the name and type of a real kernel argument, and declare the argument at its first use."""
+        """Return the name and type of a floating-point kernel argument, and declare the argument at its first use."""
         name = "alpha"
         self.arguments.setdefault(name, self.main)
         return m.Name(name), self.main
 
     def literal(self) -> Number:
-        """Return a random real number as a literal of the program."""
+        """Return a random floating-point literal."""
         return Number(self.draw.choice(LITERALS))
 
     def bounded(self, typed: Typed) -> Typed:
@@ -123,7 +123,7 @@ class Expressions(GeneratorState):
         return m.Binary("/", a, add(Number(2.5), call("sin", b))), promote(p, q)
 
     def _mixed(self, depth: int) -> Typed:
-        """Return a sum, difference or product of a random real and a random integer expression."""
+        """Return a sum, difference or product of a random floating-point and a random integer expression."""
         (a, p), (k, _) = self.real(depth), self.integer(1)
         return m.Binary(self.draw.choice("*+-"), *((a, k) if self.draw.boolean() else (k, a))), p
 

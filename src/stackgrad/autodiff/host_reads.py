@@ -130,7 +130,10 @@ class HostReads:
         self._done = len(self.log.events)
 
     def _writer(self, array: Array, box: Box) -> LaunchRecord | None:
-        """Return the last launch that wrote to a box something with a derivative, or None if there is none."""
+        """Return the last launch that wrote values with a derivative to elements of a box, or None if there is none.
+
+        A value has a derivative if it depends on an array with a gradient that is not constant in the block.
+        """
         for number, record, boxes in reversed(self._written.get(array, ())):
             if not _meet(boxes, box):
                 continue
@@ -141,7 +144,7 @@ class HostReads:
         return None
 
     def _depends(self, record: LaunchRecord, name: str, number: int, depth: int) -> bool:
-        """Return True if the values that a launch wrote to an array depend on something with a derivative.
+        """Return True if the values that a launch wrote to an array depend on values with a derivative.
 
         Args:
             record: The launch.
@@ -165,7 +168,7 @@ class HostReads:
         return False
 
     def _is_active(self, array: Array, box: Box, before: int, depth: int) -> bool:
-        """Return True if elements of a box had a derivative before the event of this number."""
+        """Return True if elements of a box had a derivative before the logged event whose number is `before`."""
         for number, record, boxes in reversed(self._written.get(array, ())):
             if number >= before or not _meet(boxes, box):
                 continue

@@ -93,7 +93,14 @@ class WrappedKernel:
         return {name: self._result(name, like, given) for name, like in self.out.items()}
 
     def _result(self, name: str, like: Any, given: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
-        """Return shape and dtype of one result, which the value `like` sets: a shape, a parameter's name or None."""
+        """Return shape and dtype of one result: those that `like` gives, or else those of the first array argument.
+
+        Args:
+            name: The name of the result.
+            like: A shape or (shape, dtype), a function of the arguments that returns one of these, the name of an
+                argument with the shape and dtype of the result, or None.
+            given: The arguments of the call by name.
+        """
         arrays = [value for value in given.values() if is_array(value)]
         dtype = _dtype(arrays[0]) if arrays else np.dtype(np.float64)
         if like is None:

@@ -28,7 +28,7 @@ _PACKAGE = f"{__name__.partition('.')[0]}.compiler."
 
 
 class FreshObjects:
-    """Hold the objects that were created for one trace alone, and functions that find their later successors.
+    """Hold the fresh objects of one trace, and functions that find the objects in their place at later launches.
 
     Args:
         places: Objects by id, each with a function that returns the object in its place.
@@ -42,11 +42,11 @@ class FreshObjects:
         return id(thing) in self._places or id(thing) in self._objects
 
     def add(self, objects: Mapping[int, Any]) -> None:
-        """Add objects, given by their ids."""
+        """Record that objects, given by id, are fresh: the program creates them anew for each launch."""
         self._objects.update(objects)
 
     def reach(self, thing: Any) -> Reach | None:
-        """Return a function that finds the successor of an object, or None if the object outlives the launch."""
+        """Return a function that finds the later object in place of a fresh one, or None if `thing` is not fresh."""
         if id(thing) not in self._places:
             if id(thing) not in self._objects:
                 return None
@@ -70,7 +70,7 @@ class FreshObjects:
         return reference_to(value)
 
     def _copier(self, thing: Any) -> Reach:
-        """Return a function that creates an object equal to one that was made for the trace alone."""
+        """Return a function that creates an object equal to a fresh object of the trace."""
         if isinstance(thing, FunctionType):
             return self._function_copier(thing)
         if isinstance(thing, MethodType):

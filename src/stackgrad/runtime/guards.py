@@ -74,7 +74,7 @@ class NameGuard:
         return self._then.holds(self._outer.now())
 
     def pin(self) -> PinnedName | None:
-        """Return a description by which machine code can check the variable, or None if it cannot."""
+        """Return the pinned name of the variable, which machine code can compare, or None if there is none."""
         if self._outer.names is not None:
             return None
         function, now = self._outer.function(), self._outer.now()
@@ -105,7 +105,7 @@ class PartGuard:
             return False
 
     def pin(self) -> PinnedName | None:
-        """Return None, because machine code cannot check properties of objects."""
+        """Return None: there is no pinned name, because machine code cannot look up a property of an object."""
         return None
 
 
@@ -136,7 +136,7 @@ class EvaluationGuard:
             return failure(error)
 
     def pin(self) -> PinnedName | None:
-        """Return None, because machine code cannot evaluate expressions."""
+        """Return None: there is no pinned name, because machine code cannot evaluate a Python expression."""
         return None
 
 
