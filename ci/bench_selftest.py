@@ -4,7 +4,7 @@
 
 It copies the installed package, plants one regression in each copy, and compares each with the package as it is. Then
 it compares two copies without a plant as often as `--quiet-runs` says. Exit status: 0 if every plant was found, by the
-metrics of its kind, and no equal pair was reported; else 1. With FOLDER, the report is also written to FOLDER/selftest.txt.
+metrics of its kind, and no equal pair was reported; else 1. With FOLDER, FOLDER/selftest.txt is the report.
 """
 
 from __future__ import annotations
