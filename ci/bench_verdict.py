@@ -78,7 +78,7 @@ def verdict_of(name: str, rounds: Sequence[Round], factor: float) -> Verdict:
     """
     bases = [(r.base[name], r.again[name]) for r in rounds]
     effects = [(_log_ratio(r.head[name], b) + _log_ratio(r.head[name], a)) / 2 for r, (b, a) in zip(rounds, bases)]
-    # With logs of standard deviation s, half of the difference of two bases has s / sqrt(2), and an effect (one log less
+    # With logs of deviation s, half of the difference of two bases has s / sqrt(2), and an effect (one log less
     # the mean of two) has sqrt(3) times that.
     halves = [abs(_log_ratio(again, base)) / 2 for base, again in bases]
     spread = TO_SIGMA * median(halves) * math.sqrt(3)
