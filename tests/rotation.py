@@ -1,9 +1,11 @@
 """Choose the part of large families of tests that one run executes.
 
-A test marked `rotating` belongs to a family in which many tests show the same thing on other inputs. A run executes one
-in four of them; the day decides which, so four days execute all. STACKGRAD_TESTS=all executes all in one run, as every
-row of ci/matrix.toml does, and STACKGRAD_TESTS=0 (to 3) executes the part of that number. Days are counted modulo 16,
-for effort.py, which moves on by one more step after each four days; STACKGRAD_TESTS takes these numbers too.
+A test marked `rotating` belongs to a family in which many tests show the same thing on other inputs; one marked
+`expensive` takes seconds, as the test of a whole command. A run executes one in four of both; the day decides which, so
+four days execute all. STACKGRAD_TESTS=all executes all in one run, as every row of ci/matrix.toml does, and
+STACKGRAD_TESTS=0 (to 3) executes the part of that number. Days are counted modulo 16, for effort.py, which moves on by
+one more step after each four days; STACKGRAD_TESTS takes these numbers too. A run that is given files executes all
+tests of these, because it is meant to show whether a change of what they test is right.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ T = TypeVar("T")
 PARTS = 4
 TURNS = PARTS * PARTS
 VARIABLE = "STACKGRAD_TESTS"
+MARKS = ("rotating", "expensive")
 DAY = 86_400
 """Seconds of a day."""
 
@@ -71,12 +74,17 @@ def share(rows: Iterable[T]) -> list[T]:
     return list(rows) if now is None else list(rows)[now % PARTS :: PARTS]
 
 
+def is_file(argument: str) -> bool:
+    """Return True if an argument of pytest names a file of tests, or a test in it, not a folder."""
+    return "::" in argument or argument.endswith((".py", ".kir"))
+
+
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the rotating tests of other parts, except those named on the command line."""
+    """Leave out the rotating and expensive tests of other parts, except those whose file the command line names."""
     now = turn()
-    if now is None or any("::" in argument for argument in config.args):
+    if now is None or any(is_file(argument) for argument in config.args):
         return
-    rotating = [item for item in items if item.get_closest_marker("rotating")]
+    rotating = [item for item in items if any(map(item.get_closest_marker, MARKS))]
     parts = parts_of([item.nodeid for item in rotating])
     others = [item for item, part in zip(rotating, parts) if part != now % PARTS]
     if others:

@@ -128,6 +128,7 @@ def executor_named(name: str) -> executors.LaunchExecutor:
     return found[0]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("place", KERNELS)
 @pytest.mark.parametrize("name", EXECUTORS)
 def test_a_sum_of_many_shares_is_exact(name: str, place: str) -> None:

@@ -266,6 +266,7 @@ def test_bounds_by_subtraction_and_negative_begins(machine, backward):
     gx.near((powers * base ** (powers - 1)).sum(0))
 
 
+@pytest.mark.expensive
 def test_no_read_that_the_kernel_does_not_do(machine, backward):
     """A huge loop gated to the four elements that the bounds array has: nothing else may be read to find the depth."""
     lanes = 60_000_000 if machine.backend == "cpu" else 3_000_000

@@ -70,6 +70,7 @@ def content(like: Any, first: float = 0.5) -> np.ndarray:
     return (np.arange(np.prod(shape, dtype=int)).reshape(shape) / 2.0 + first).astype(like.dtype.dtype)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("kind", PAIRS)
 def test_a_tape_passes_the_adjoint_on_and_ends_it(kind: str) -> None:
     x, y = (make() for make in PAIRS[kind])

@@ -139,6 +139,7 @@ ACTIVE = [
 ]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("forward", [False, True], ids=["tape", "forward"])
 @pytest.mark.parametrize("block", ACTIVE)
 def test_what_is_active_is_told_with_both_lines(block: Callable[[Means], Any], forward: bool) -> None:
@@ -229,6 +230,7 @@ HARMLESS = [
 ]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("forward", [False, True], ids=["tape", "forward"])
 @pytest.mark.parametrize("block", HARMLESS)
 def test_harmless_reads_are_not_told(block: Callable[[Means], Any], forward: bool) -> None:

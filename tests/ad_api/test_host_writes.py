@@ -82,6 +82,7 @@ def content(like: Any) -> np.ndarray:
     return np.arange(1.0, np.prod(shape) + 1.0).reshape(shape)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("case", CASES)
 def test_under_a_tape(case: str) -> None:
     make, write, replaced = CASES[case]

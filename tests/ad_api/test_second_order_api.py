@@ -93,6 +93,7 @@ def test_batches() -> None:
     close(sg.ad.vjp([m.y, m.loss], m.w, m.run, [w, np.zeros(4)]), found)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mode", ["forward", "reverse", "auto"])
 def test_jacobian(mode: Any) -> None:
     m = Model()
@@ -159,6 +160,7 @@ def test_hvp_of_several_parameters() -> None:
     close(sg.ad.hvp(m.loss, m.w, m.run, u[None])[0], jax.jvp(jax.grad(lambda w: loss_of(X, w)), (W,), (u,))[1])
 
 
+@pytest.mark.expensive
 def test_hessian_blocks() -> None:
     m = Model()
     want = jax.hessian(loss_of, (0, 1))(X, W)

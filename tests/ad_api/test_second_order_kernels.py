@@ -66,6 +66,7 @@ def judged_by_jax(seed: int) -> Any:
     return CASES[seed]
 
 
+@pytest.mark.expensive
 def test_random_programs_against_jax(arch: str) -> None:
     """Programs with loops, branches, exits and atomics; the lowering changes from one to the next."""
     judged = bent = 0

@@ -88,6 +88,7 @@ def test_random_programs_against_dual_numbers(arch: str) -> None:
     assert judged >= 20
 
 
+@pytest.mark.expensive
 def test_random_programs_against_reverse_mode(arch: str) -> None:
     """<w, J v> = <J^T w, v> for random v, w; the sum of magnitudes scales the tolerance."""
     judged = 0

@@ -94,6 +94,7 @@ def line() -> dict[str, np.ndarray]:
     return {"x": np.linspace(0, 1, SIZE).astype(np.float32), "y": np.full(SIZE, -1, np.float32)}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.05, 0.5, 1.0])
 @pytest.mark.parametrize("text", [GATED, LEFT, TWOFOLD], ids=["if", "return", "and"])
 def test_gated(bench: Any, text: str, share: float) -> None:

@@ -123,6 +123,7 @@ def _runs(text: str, options: Options, x: np.ndarray, y: np.ndarray) -> Iterator
         yield content, old
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("t", [t for t in SCALARS.values() if atomic_fits("add", t)], ids=str)
 @pytest.mark.parametrize("bins", [1, 3])
 def test_sums_are_exact_and_each_old_value_comes_once(options: Options, t: Scalar, bins: int) -> None:

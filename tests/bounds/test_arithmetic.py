@@ -223,6 +223,7 @@ def test_programs_of_the_fuzzer(first, monkeypatch):
     assert compared > 1000
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("wild", [0.03, 0.2])
 @pytest.mark.parametrize("dtype", [f16, f32, f64], ids=str)
 def test_random_kernels(dtype, wild, monkeypatch):

@@ -119,6 +119,7 @@ def test_nothing_leaves_its_bound(name):
     assert tally_of(name).outside == []
 
 
+@pytest.mark.expensive
 def test_the_proof_is_large_and_says_something(capsys):
     """Few runs are poisoned, most are decided, bounds are within two digits of what is reached."""
     tally = tally_of("f32")

@@ -112,6 +112,7 @@ def test_processes_agree_on_keys(folder: Path) -> None:
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == kept
 
 
+@pytest.mark.expensive
 def test_eight_processes_start_at_once(folder: Path) -> None:
     variables = {**os.environ, "STACKGRAD_CACHE": "1", "STACKGRAD_CACHE_DIR": str(folder)}
     command = [sys.executable, "-W", "error", str(_HERE / "programs.py")]

@@ -81,6 +81,7 @@ def test_sum(found):
     assert found.cases == 6, "parts are left as they are"
 
 
+@pytest.mark.expensive
 def test_stopped_and_resumed(tmp_path):
     first = Here(2)
     assert run(CampaignStore(tmp_path, SPEC), first, cases=12).cases == 6
@@ -108,6 +109,7 @@ def test_findings_go_to_the_corpus(tmp_path, found):
     assert "x.grad[1]" in (entry / "verdict.txt").read_text()
 
 
+@pytest.mark.expensive
 def test_processes(tmp_path):
     done = run(CampaignStore(tmp_path, SPEC), ProcessPool(2), cases=6)
     assert done.cases == 6 and len(list((tmp_path / "units").iterdir())) == 2
@@ -118,6 +120,7 @@ def test_a_unit_that_cannot_run_says_why():
         unit.run_apart(replace(SPEC, backends=("nowhere",)).to_json(), 4)
 
 
+@pytest.mark.expensive
 def test_cluster_that_loses_a_worker(tmp_path):
     """A worker is killed while it runs a unit; another one runs the unit."""
     distributed = pytest.importorskip("distributed")
@@ -191,6 +194,7 @@ def test_command_writes_page_and_twin(campaign, capsys):
     assert main(["report", str(campaign / "units")]) == 2
 
 
+@pytest.mark.expensive
 def test_a_planted_mistake_is_reproduced(tmp_path, capsys):
     """The campaign finds it; the page has the program, its gradient, and that of JAX."""
     arguments = ["--seed", "100", "--cases", "12", "--unit", "12", "--backends", "cpu", "--mutant", "sub-without-sign"]
@@ -215,6 +219,7 @@ def test_reproducers_show_what_ended_with_an_exception(found):
     assert reproducer(replace(found.findings[0], judged=(), crash="it died"), {})["results"] == {}
 
 
+@pytest.mark.expensive
 def test_command_goes_on(tmp_path, capsys):
     arguments = ["campaign", str(tmp_path), "--unit", "3", "--seed", "9000", "--cases"]
     assert main([*arguments, "3"]) == 0

@@ -99,6 +99,7 @@ def test_replay_of_what_fails(command, broken: Path) -> None:
     assert "FAILED" in found.out and "nowhere" in found.out
 
 
+@pytest.mark.expensive
 def test_nothing_to_bisect_or_reduce(command, cured: Path) -> None:
     (entry,) = cured.iterdir()
     for name in ("bisect", "reduce"):
@@ -123,6 +124,7 @@ def test_misuse_is_explained(command, tmp_path: Path) -> None:
     assert command("fuzz", "--cases", "1", "--backends", "none-such").status == 2
 
 
+@pytest.mark.expensive
 def test_mutants_are_hunted(command, monkeypatch: pytest.MonkeyPatch) -> None:
     from stackgrad.cli import mutants
 

@@ -91,6 +91,7 @@ class Copy:
         (self.folder / where).write_text(texts[where].replace(old, new), encoding="utf-8")
 
 
+@pytest.mark.expensive
 def test_the_recipe_is_complete(tmp_path: Path) -> None:
     """After the scaffold the tests name each row; when the rows are written, all tests of the operation pass."""
     copy = Copy(tmp_path)

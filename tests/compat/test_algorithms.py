@@ -65,6 +65,7 @@ def run_or_skip(arch: str, name: str) -> None:
         pytest.skip("not every device has numbers of 64 bits")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", TYPES)
 def test_sort_is_stable(arch: str, name: str) -> None:
     run_or_skip(arch, name)
@@ -100,6 +101,7 @@ def test_sort_by_the_lowest_bits_in_a_kernel_of_the_user(arch: str) -> None:
     assert np.array_equal(x.to_numpy(), keys[np.argsort(keys & 0xFFFF, kind="stable")])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", TYPES)
 def test_scans_and_reductions(arch: str, name: str) -> None:
     run_or_skip(arch, name)

@@ -104,6 +104,7 @@ def test_what_passes_is_found_at_each_launch() -> None:
                 check(k, x, y, chosen, trips)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
 def test_rows_and_gradients_of_every_form_of_gate(gate: Callable[[Data], Any]) -> None:
     with runtime(default_fp=sg.f64):

@@ -37,6 +37,7 @@ def work(gate: sg.Field, x: sg.Field, y: sg.Field) -> sg.Kernel:
     return k
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize("kind", [sg.i32, sg.f32], ids=str)
 def test_every_number_of_iterations(name: str, kind: Any) -> None:

@@ -175,6 +175,7 @@ def outcome(make: Program) -> str:
     return "no error"
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("device", NAMES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_words_are_the_same(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:

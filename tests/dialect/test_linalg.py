@@ -55,6 +55,7 @@ def low_rank(a):
     return s[0, 0] * u[:, 0].outer_product(v[:, 0])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [2, 3])
 def test_gradient_of_svd(n) -> None:
     a = A3[:n, :n]
@@ -104,6 +105,7 @@ def projected(b):
     return sg.make_spd(b + b.transpose())
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_make_spd(n) -> None:
     b = symmetric(n) / 2 - 0.6 * np.eye(n)

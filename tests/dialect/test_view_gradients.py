@@ -236,6 +236,7 @@ def test_a_tape_keeps_the_part_that_is_written_and_read_alone() -> None:
     assert x.to_numpy().tolist() == [20, 3, 40, 50]
 
 
+@pytest.mark.expensive
 @REALS
 def test_every_oracle_agrees(gradcheck: Any, dtype: Any) -> None:
     """Both lowerings, every backend, JAX, dual numbers and the Taylor remainder, over the source kernel of views."""

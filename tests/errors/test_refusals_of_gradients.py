@@ -32,6 +32,7 @@ def test_misuse(reason):
     assert cure in text.split("cure:")[1]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("arch", ["reference", "cpu"])
 @pytest.mark.parametrize("name", CASES)
 def test_refusal(name, arch):

@@ -43,6 +43,7 @@ def subtractions(seed: int, peers: tuple[str, ...]) -> Program:
     return program(assign(V, X), *steps, loop(assign(V, sine(V))), assign(Y, last))
 
 
+@pytest.mark.expensive
 def test_a_mistake_is_found_made_small_and_written(wrong: str, tmp_path: Path) -> None:
     found = hunt(60.0, ("stackgrad",), 1, (), 3, sample=subtractions)
     counts = found.counts["stackgrad"]

@@ -57,6 +57,7 @@ def functions(count: int, result: str = "return f{}(a * 1.0)") -> str:
     return "".join([*parts, f"@sg.func\ndef f{count - 1}(a):\n    return a * a\n", body("y[i] = f0(x[i])")])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("count", [25, 26, 27, 51, 300, 1000])
 def test_a_chain_of_elif_nests_no_deeper_than_a_part_of_it(count: int) -> None:
     kernel = lowered(chain(count))

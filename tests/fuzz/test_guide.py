@@ -48,12 +48,14 @@ def rare() -> list[str]:
     return [name for name, count in counts(plain()).items() if count <= RARE * CASES]
 
 
+@pytest.mark.expensive
 def test_rare_shapes_become_more_frequent() -> None:
     before, after = counts(plain()), counts(steered())
     assert len(rare()) > 10
     assert sum(after[name] for name in rare()) >= 1.3 * sum(before[name] for name in rare())
 
 
+@pytest.mark.expensive
 def test_rare_shapes_appear_sooner() -> None:
     def cases_to(programs: tuple[frozenset[str], ...], name: str) -> int:
         """Until the fifth program with it: of one in a hundred the first are luck."""
@@ -113,6 +115,7 @@ def test_a_finding_holds_the_program_that_ran() -> None:
     assert late > 2
 
 
+@pytest.mark.expensive
 def test_the_number_of_processes_changes_nothing() -> None:
     runs = [fuzz(cases=24, seed=31, processes=count) for count in (0, 2)]
     assert runs[0].comparisons == runs[1].comparisons
@@ -131,6 +134,7 @@ def steered_findings(cases: int) -> list[Finding]:
     return [f for f in found if f.seed is not None and choose(sample, f.seed, {}).candidate != f.candidate]
 
 
+@pytest.mark.expensive
 def test_a_finding_names_its_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command that is printed runs the same program again, also of a case that was steered by those before it."""
     found = steered_findings(3 * EVERY * TRACKS)

@@ -82,6 +82,7 @@ def test_reductions_stay_with_iterations_apart() -> None:
     assert reduce.iterations_meet(replace(right, kernel=m.Kernel("k", (replace(loop, body=body),))))
 
 
+@pytest.mark.expensive
 def test_drawn_and_judged() -> None:
     """Permutations of random programs are ones: no launch is refused for them, and most gradients are judged."""
     wanted = {"store through a permutation", "claim of unique indices"}

@@ -60,6 +60,7 @@ def test_all_kinds_are_drawn_and_numbers_stay_exact() -> None:
     assert np.mean([bool(gradient.any()) for _, gradient in found]) > 0.9
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("arch", ["reference", "cpu", "vulkan"])
 def test_the_runtime_agrees_with_dual_numbers(arch: str) -> None:
     if arch == "vulkan" and not present_backends(["vulkan"])[0]:
@@ -68,6 +69,7 @@ def test_the_runtime_agrees_with_dual_numbers(arch: str) -> None:
     assert [wrong for number in range(1, 16) if (wrong := bench.check(number, arch))] == []
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", NAMES)
 def test_mutants_are_seen_and_leave_nothing_behind(name: str) -> None:
     with MUTANTS[name].planted():

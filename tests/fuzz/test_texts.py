@@ -23,6 +23,7 @@ from stackgrad.harness.tools.fuzz.text_loop import fuzz_texts
 from text_support import DIES, FOUND, HANGS, troubled
 
 
+@pytest.mark.expensive
 def test_two_thousand_texts() -> None:
     verdicts = {seed: judge(seed) for seed in range(2000)}
     assert {seed: v.problem for seed, v in verdicts.items() if v.problem} == {}

@@ -77,6 +77,7 @@ def test_twins_are_compared_forward_and_reverse() -> None:
     assert {key: found.get(key) for key in keys} == dict.fromkeys(keys, "ok")
 
 
+@pytest.mark.expensive
 def test_twins_of_random_programs_agree() -> None:
     runner, verdicts = CaseRunner(WorkerSetup()), []
     for seed in range(60):

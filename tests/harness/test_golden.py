@@ -75,6 +75,7 @@ def write(place: Path, seed: str, cwd: Path, jobs: str) -> bytes:
     return place.read_bytes()
 
 
+@pytest.mark.expensive
 def test_same_in_every_process(tmp_path: Path) -> None:
     """Whatever hashes are, wherever it is started, however many work at it."""
     first = write(tmp_path / "a", "1", tmp_path, "1")

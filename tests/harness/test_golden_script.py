@@ -50,6 +50,7 @@ def golden(clone: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.expensive
 def test_a_move_is_no_change_and_a_change_is_shown(clone: Path) -> None:
     driver = clone / "compiler/driver.py"
     (clone / "compiler/passes/number_loops.py").rename(clone / "compiler/ad/numbered.py")
@@ -65,6 +66,7 @@ def test_a_move_is_no_change_and_a_change_is_shown(clone: Path) -> None:
     assert not list((clone / ".git/worktrees").glob("*"))
 
 
+@pytest.mark.expensive
 def test_a_base_whose_net_writes_another_form_gets_ours(clone: Path) -> None:
     git(clone, "checkout", "--quiet", "--", ".")
     git(clone, "clean", "--quiet", "--force", "-d")

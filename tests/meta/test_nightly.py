@@ -48,6 +48,7 @@ def test_peers_decide_nothing(bad: str, passed: bool, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "nightly.json").read_text())["passed"] == passed
 
 
+@pytest.mark.expensive
 def test_a_night_of_seconds(tmp_path: Path) -> None:
     arguments = ["--seed", "9000", "--unit", "2", "--processes", "1", "--mutants", "0", "--peers", "0"]
     status = nightly.main([str(tmp_path), "--cases", "2", *arguments, "--publish", str(tmp_path / "docs")])
@@ -59,6 +60,7 @@ def test_a_night_of_seconds(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "report.json").read_text())["summary"]["cases"] == 4
 
 
+@pytest.mark.expensive
 def test_a_missed_mistake_is_a_bad_night(tmp_path: Path) -> None:
     """A hunt of no time runs one program, which does not show this mistake."""
     arguments = ["--cases", "1", "--unit", "1", "--seed", "9000", "--processes", "1", "--peers", "0"]

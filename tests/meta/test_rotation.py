@@ -58,6 +58,14 @@ def test_four_days_execute_every_test_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert [len(part) for part in parts] == [len(NAMES) // PARTS] * PARTS
 
 
+@pytest.mark.parametrize(
+    ("args", "count"),
+    [((), 100), (("tests",), 100), (("tests/a.py",), 400), (("tests/a.py::test_b",), 400), (("tests", "x.kir"), 400)],
+)
+def test_all_tests_of_a_named_file_run(monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], count: int) -> None:
+    assert len(run(monkeypatch, "2", args=args)) == count
+
+
 def test_families_take_turns_by_themselves() -> None:
     """Tests between those of a family change nothing; checks of a .kir file are one family for each kind."""
     family = [f"tests/a.py::test_b[{k}]" for k in range(8)]
@@ -126,6 +134,13 @@ def test_the_mark_stands_on_families_alone() -> None:
             for part in path.read_text(encoding="utf-8").split("@pytest.mark." + "rotating\n")[1:]:
                 decorators, _, head = f"\n{part}".partition("\ndef ")
                 assert re.search(r"parametrize|^@(EACH|each)$", decorators, re.M) or re.match(FIXTURES, head), path
+
+
+def test_an_expensive_test_takes_turns_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of forty runs on one day of four, whatever tests stand beside it, and no day gets more than half of them."""
+    parts = parts_of([f"tests/a{k}.py::test_whole_command" for k in range(40)])
+    assert [parts_of([f"tests/a{k}.py::test_whole_command"])[0] for k in range(40)] == parts
+    assert max(parts.count(day) for day in range(PARTS)) <= 20 and set(parts) == set(range(PARTS))
 
 
 def test_four_days_go_through_a_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:

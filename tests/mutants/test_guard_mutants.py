@@ -64,6 +64,7 @@ def test_a_source_shows_the_mutant(name: str) -> None:
     assert run([source], steps) == "", "nothing stays behind"
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", MUTANTS)
 def test_drawn_programs_find_the_mutant(name: str) -> None:
     options = settings(

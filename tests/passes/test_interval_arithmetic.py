@@ -35,6 +35,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., NumberInterval], Callable[[int, int], i
 }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(a=drawn(), b=drawn())

@@ -79,6 +79,7 @@ def test_integer_models_cover_all_integer_operations() -> None:
     assert taking == set(BINARY) | set(UNARY)
 
 
+@pytest.mark.expensive
 @each_row("t", INTEGERS, ids=str)
 @each_row("name", BINARY)
 def test_binary_integers(name: str, t: Scalar) -> None:

@@ -142,6 +142,7 @@ KERNELS: dict[str, tuple[Callable[..., sg.Kernel], int, int]] = {
 """Kernels, each with an argument that is right and one that leads outside."""
 
 
+@pytest.mark.rotating
 @everywhere
 @pytest.mark.parametrize("name", KERNELS)
 def test_is_an_error_and_the_next_launch_is_right(name: str, backend: Any) -> None:
@@ -159,6 +160,7 @@ def test_is_an_error_and_the_next_launch_is_right(name: str, backend: Any) -> No
         sg.sync()
 
 
+@pytest.mark.rotating
 @everywhere
 @pytest.mark.parametrize("debug", [False, True])
 def test_gradients_are_as_they_are_without_checks(debug: bool, backend: Any) -> None:

@@ -31,6 +31,7 @@ def traced(monkeypatch: pytest.MonkeyPatch, fresh_runtime: None) -> list[str]:
     return found
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", READ)
 def test_objects_that_are_made_anew_are_no_change(name: str, traced: list[str]) -> None:
     text, change = READ[name]
@@ -44,6 +45,7 @@ def test_objects_that_are_made_anew_are_no_change(name: str, traced: list[str]) 
     assert traced == ["run"] * 2 and holder.y[0] == 2.0
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("is_method", [True, False])
 @pytest.mark.parametrize("name", GIVEN)
 def test_equal_arguments_share_a_trace(name: str, is_method: bool, traced: list[str]) -> None:

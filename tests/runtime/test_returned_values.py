@@ -52,6 +52,7 @@ class Slots:
         return found
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64])
 @pytest.mark.parametrize("count", SIZES)
 def test_slots_that_a_counter_hands_out(machine, count, fp):

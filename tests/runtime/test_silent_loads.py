@@ -64,6 +64,7 @@ def launch(executor: str, made: Lowering, at: np.ndarray) -> None:
     Launcher(made, backend_by_name(executor), Options()).run(memory, {"m": 3}, Draws())
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_closed_gate_hides_no_index(executor: str, direction: str) -> None:

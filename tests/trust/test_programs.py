@@ -69,6 +69,7 @@ def test_every_field_of_text_is_attacked_and_has_a_row(valid: list[dict[str, Any
         assert SCHEMA.shapes(cls).keys() == {f.name for f in fields(cls)}
 
 
+@pytest.mark.expensive
 def test_every_field_of_text_with_every_payload(valid: list[dict[str, Any]], canary: Path) -> None:
     """What remains a program is one whose word the table has, as a message or an empty name."""
     left = set()
@@ -86,6 +87,7 @@ def test_every_field_of_text_with_every_payload(valid: list[dict[str, Any]], can
     }
 
 
+@pytest.mark.expensive
 def test_every_word_of_some_programs_with_payloads(valid: list[dict[str, Any]], canary: Path) -> None:
     """Not one place of each kind but every place there is."""
     pick, made = random.Random(5), payloads(canary)[:16]
@@ -96,6 +98,7 @@ def test_every_word_of_some_programs_with_payloads(valid: list[dict[str, Any]], 
                 assert refused or owner == ("Assert", "message")
 
 
+@pytest.mark.expensive
 def test_every_field_with_every_wrong_value(valid: list[dict[str, Any]], canary: Path) -> None:
     table = places(valid, text=False).values()
     assert len(table) > 100
@@ -104,6 +107,7 @@ def test_every_field_with_every_wrong_value(valid: list[dict[str, Any]], canary:
             is_harmless(changed(data, place, value))
 
 
+@pytest.mark.expensive
 def test_every_class_and_type_with_payloads(valid: list[dict[str, Any]], canary: Path) -> None:
     """How JSON says a class, a real or a type is attacked like the words."""
     seen = set()

@@ -22,6 +22,7 @@ def count(n):
     return made
 
 
+@pytest.mark.expensive
 @precisions
 def test_vectors_carried_through_a_dynamic_loop(backend, gradcheck, fp):
     backend.init(default_fp=fp)
@@ -39,6 +40,7 @@ def test_vectors_carried_through_a_dynamic_loop(backend, gradcheck, fp):
     gradcheck(k)
 
 
+@pytest.mark.expensive
 @precisions
 def test_quaternions_that_turn(backend, gradcheck, fp):
     backend.init(default_fp=fp)
@@ -62,6 +64,7 @@ def test_quaternions_that_turn(backend, gradcheck, fp):
     gradcheck(k)
 
 
+@pytest.mark.expensive
 @precisions
 def test_ring_buffer(backend, gradcheck, fp):
     """Entries written and read at indices known at launch only, in a dynamic loop."""
@@ -80,6 +83,7 @@ def test_ring_buffer(backend, gradcheck, fp):
     gradcheck(k)
 
 
+@pytest.mark.expensive
 @precisions
 def test_matrix_recurrence_with_dynamic_rows(backend, gradcheck, fp):
     backend.init(default_fp=fp)
@@ -98,6 +102,7 @@ def test_matrix_recurrence_with_dynamic_rows(backend, gradcheck, fp):
     gradcheck(k)
 
 
+@pytest.mark.rotating
 @precisions
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_inverses(backend, gradcheck, fp, size):
@@ -146,6 +151,7 @@ def test_norm_of_zero_has_the_gradient_zero(backend, fp):
     np.testing.assert_allclose(x.grad.to_numpy(), [[0, 0, 0], expected, [0, 0, 0]], rtol=1e-5)
 
 
+@pytest.mark.expensive
 @precisions
 def test_choices_and_branches(backend, gradcheck, fp):
     backend.init(default_fp=fp)
@@ -166,6 +172,7 @@ def test_choices_and_branches(backend, gradcheck, fp):
     gradcheck(k)
 
 
+@pytest.mark.expensive
 @precisions
 def test_scattered_updates(backend, gradcheck, fp):
     backend.init(default_fp=fp)
@@ -198,6 +205,7 @@ def test_elements_of_fields_at_dynamic_entries(backend, gradcheck, fp):
     gradcheck(k)
 
 
+@pytest.mark.expensive
 @precisions
 def test_particles_and_a_grid(backend, gradcheck, fp):
     """Weights in a list, unrolled loops over neighbors, scatter of vectors, gather of matrices."""

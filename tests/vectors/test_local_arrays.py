@@ -24,6 +24,7 @@ def counts(*values):
     return made
 
 
+@pytest.mark.expensive
 @precisions
 def test_a_ring_buffer(backend, gradcheck, fp):
     """Twelve entries, read and overwritten in a dynamic loop; lanes run 0, 1, 7 and 30 steps."""
@@ -51,6 +52,7 @@ def test_a_ring_buffer(backend, gradcheck, fp):
         np.testing.assert_allclose(y[i], a + w.sum(), rtol=1e3 * np.finfo(fp.dtype).eps)
 
 
+@pytest.mark.expensive
 @precisions
 def test_a_triangular_factorization(backend, gradcheck, fp):
     """A = L L^T of a 4 x 4 matrix in place, with indices known at launch alone; the loss is the sum of log L[k, k]."""
@@ -132,6 +134,7 @@ def test_short_ones_and_static_indices_stay_in_registers(backend):
     assert arrays_of(k) == []
 
 
+@pytest.mark.expensive
 @precisions
 def test_arrays_of_integers_and_arrays_in_branches_of_loops(backend, gradcheck, fp):
     """A permutation carried in an array of integers decides which entries of a vector are combined."""

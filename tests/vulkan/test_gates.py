@@ -232,6 +232,7 @@ def test_a_device_with_few_storage_buffers_makes_no_list(bound: VulkanBackend) -
 # ---- forms of gates -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.__name__)
 def test_gradients_of_every_form_of_gate(vulkan: VulkanBackend, gate: Callable[[Data], Any]) -> None:
     sg.init(arch=sg.vulkan, default_fp=sg.f64)

@@ -157,6 +157,7 @@ def test_every_mutant_has_a_witness() -> None:
         assert mutant.description.endswith(".") and mutant.rule
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", SHADERS)
 def test_a_mutant_changes_a_result_and_leaves_nothing_behind(supervised: Backend, name: str) -> None:
     with MUTANTS[name].planted():

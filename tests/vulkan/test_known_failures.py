@@ -209,6 +209,7 @@ def carried(count: int, folder: Path) -> tuple[Any, Any, Any]:
     return names["carry"], x, y
 
 
+@pytest.mark.expensive
 def test_64_carried_floats_in_two_nested_loops(recorded: Recorded, tmp_path: Path) -> None:
     """Modules grow with the number of carried values, not with its square; and the gradient is right."""
 

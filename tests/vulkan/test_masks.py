@@ -96,6 +96,7 @@ SWEEP = """kernel sweep(x: f32[1] grad, n: i32[1], y: f32[1] grad) {
     %15: f32 = get v %16: i32 = mod %2, %20 %17: f32 = atomic add y[%16], %15 } }"""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("lowering", ["classic", "lean"])
 def test_gradients(masked: VulkanBackend, lowering: str) -> None:
     """Of f32, which asks for no feature: histories of a loop, and sums of many threads."""
