@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import tomllib
@@ -90,6 +91,14 @@ def test_labels_of_our_machines_are_declared() -> None:
     defaults = tomllib.loads(table)["hosted"]
     used = {label for row in matrix.parse_matrix(table) for label in workflows.hosted_of(row, defaults).labels}
     assert used - LABELS == own
+
+
+def test_hosts_install_what_a_bare_machine_lacks() -> None:
+    """The list of .ci/run, but for what hosts have: Python, git, make and a browser."""
+    script = (matrix.ROOT / ".ci/run").read_text(encoding="utf-8")
+    lacking = {name for names in re.findall(r"missing\+=\((.*?)\)", script) for name in names.split()}
+    defaults = tomllib.loads(matrix.MATRIX.read_text(encoding="utf-8"))["hosted"]
+    assert lacking - {"python3", "python3-venv", "git", "make", "chromium"} == set(defaults["packages"])
 
 
 def test_rows_are_parted_by_occasion() -> None:
