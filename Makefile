@@ -6,6 +6,7 @@
 #   make golden BASE=main  says whether this checkout generates the same code as another commit, byte for byte
 #   make bench      one quick run of the benchmarks, at this commit
 #   make dashboard  the same, published as a web page under asv_bench/.asv/html
+#   make docs       the site of all pages, under site/; a warning fails it
 #   make matrix     every row of ci/matrix.toml whose machine this is
 #
 # PYTHON (the interpreter to build with) and VENV (where the environment lives) may be set. PEERS=1 makes `bench` and
@@ -17,13 +18,14 @@ VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 DEV := $(VENV)/.installed-dev
 BENCH := $(VENV)/.installed-bench
+DOCS := $(VENV)/.installed-docs
 ASV := $(BIN)/asv
 ASV_CONFIG := $(if $(PEERS),asv.peers.conf.json,asv.conf.json)
 BENCH_ARGS ?= --quick
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test lint format check golden bench dashboard matrix clean
+.PHONY: help test lint format check golden bench dashboard docs matrix clean
 
 help:
 	@sed -n '/^#   /s/^#   //p' Makefile
@@ -64,11 +66,15 @@ dashboard: bench
 	cd asv_bench && $(ASV) publish --config $(ASV_CONFIG)
 	@echo "open asv_bench/.asv/html/index.html, or serve it: cd asv_bench && $(ASV) preview"
 
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open site/index.html, or serve it: $(BIN)/mkdocs serve"
+
 matrix: $(DEV)
 	$(BIN)/python ci/run_matrix.py
 
 clean:
-	rm -rf $(VENV) .links .matrix .mypy_cache .ruff_cache .pytest_cache build dist *.egg-info
+	rm -rf $(VENV) .links .matrix .mypy_cache .ruff_cache .pytest_cache build dist site *.egg-info
 
 # A stamp is newer than pyproject.toml when everything that it asks for is installed.
 $(VENV)/bin/python:
@@ -81,4 +87,8 @@ $(DEV): pyproject.toml | $(VENV)/bin/python
 
 $(BENCH): pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@touch $@
+
+$(DOCS): pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@

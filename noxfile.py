@@ -27,8 +27,8 @@ def run_row(session: nox.Session, row: matrix.Row) -> None:
     """Install the requirements of a row of the test matrix, probe the backends, and run the tests or command."""
     session.install("--quiet", "--editable", matrix.requirement(row))
     probes = ask(session)
-    backends, artifacts = matrix.concerned(row, probes), matrix.ARTIFACTS / row.name if row.command else None
-    note = partial(matrix.Note, backends=backends, artifacts=str(artifacts or ""))
+    backends, artifacts = matrix.concerned(row, probes), matrix.empty_artifacts(row)
+    note = partial(matrix.Note, backends=backends, artifacts=str(artifacts))
     if reason := matrix.absent(row, probes):
         matrix.write_note(row, note(reason))
         session.error(reason)

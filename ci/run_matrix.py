@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,10 @@ class MatrixError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """Represent one test environment, a row of ci/matrix.toml: its Python, extras, backends and tests."""
+    """Represent one test environment, a row of ci/matrix.toml: its Python, extras, backends and tests.
+
+    `ci/workflows.py` reads the settings `hosted`, which say how hosted workflows run the row.
+    """
 
     name: str
     python: str
@@ -55,6 +58,7 @@ class Row:
     may_skip: bool = False
     tests: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    hosted: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def parse_row(entry: Mapping[str, Any]) -> Row:
     Raises:
         MatrixError: a field is unknown or missing, or a backend is both required and optional.
     """
-    known = {field.name for field in fields(Row)}
+    known = {known.name for known in fields(Row)}
     name = entry.get("name", "?")
     if unknown := sorted(set(entry) - known):
         raise MatrixError(f"row {name}: unknown fields: {', '.join(unknown)}")
@@ -171,13 +175,19 @@ def requirement(row: Row) -> str:
     return f".[{','.join(row.extras)}]" if row.extras else "."
 
 
-def command_of(row: Row, artifacts: Path | None) -> list[str]:
-    """Return the command of a row: its own command with an empty artifact folder, or the tests."""
-    if artifacts is None:
-        return ["python", "-m", "pytest", "-n", "auto", *row.tests]
-    shutil.rmtree(artifacts, ignore_errors=True)
-    artifacts.mkdir(parents=True)
-    return ["python", row.command[0], str(artifacts), *row.command[1:]]
+def command_of(row: Row, artifacts: Path) -> list[str]:
+    """Return the command of a row: its own command with the folder of its artifacts, or the tests with a report."""
+    if row.command:
+        return ["python", row.command[0], str(artifacts), *row.command[1:]]
+    return ["python", "-m", "pytest", "-n", "auto", "--junitxml", str(artifacts / "tests.xml"), *row.tests]
+
+
+def empty_artifacts(row: Row) -> Path:
+    """Return the folder for what is kept of a run of a row, made anew and empty."""
+    folder = ARTIFACTS / row.name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def environment_of_tests(row: Row, environment: Mapping[str, str]) -> dict[str, str]:
@@ -279,6 +289,13 @@ def run_rows(rows: Sequence[Row]) -> list[Result]:
     return [result_of(row, found.get(row.name), read_note(row)) for row in rows]
 
 
+def keep_table(results: Iterable[Result]) -> None:
+    """Write the table of each row that has run into the folder of its artifacts."""
+    for result in results:
+        if result.artifacts:
+            (Path(result.artifacts) / "table.txt").write_text(render([result]) + "\n", encoding="utf-8")
+
+
 def list_rows(rows: Iterable[Row]) -> str:
     """Return one line for each row, for `--list`."""
     return "\n".join(
@@ -301,6 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(list_rows(rows))
             return 0
         results = [*run_rows(chosen), *left]
+        keep_table(results)
     except MatrixError as error:
         print(error, file=sys.stderr)
         return 2

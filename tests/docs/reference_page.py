@@ -9,6 +9,7 @@ import ast
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -69,8 +70,18 @@ def _paragraph(part: str) -> str:
     if SECTION.fullmatch(first):
         return f"*{first}*\n\n" + "\n".join(_items(inspect.cleandoc(f"\n{rest}"), first != "Returns:"))
     if part.startswith("    "):
-        return f"```python\n{inspect.cleandoc(part)}\n```"
+        code = textwrap.dedent(part).rstrip()
+        return f"```{'python' if _is_program(code) else 'text'}\n{code}\n```"
     return part
+
+
+def _is_program(code: str) -> bool:
+    """Return whether a block is Python; some show lines with a note beside each."""
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _items(text: str, named: bool) -> Iterator[str]:

@@ -159,13 +159,17 @@ def test_table() -> None:
     ]
 
 
-def test_a_row_with_a_command_runs_it_with_a_folder_for_what_it_leaves(tmp_path: Path) -> None:
-    row, kept = Row("night", "3.11", (), ("cpu",), command=("ci/night.py", "--seed", "1")), tmp_path / "kept"
+def test_a_row_has_a_folder_for_what_it_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "ARTIFACTS", tmp_path)
+    row, kept = Row("night", "3.11", (), ("cpu",), command=("ci/night.py", "--seed", "1")), tmp_path / "night"
     (kept / "old").mkdir(parents=True)
-    command = matrix.command_of(row, kept)
-    assert command == ["python", "ci/night.py", str(kept), "--seed", "1"]
+    assert matrix.empty_artifacts(row) == kept
     assert kept.is_dir() and not list(kept.iterdir())
-    assert matrix.command_of(ROW, None)[1:3] == ["-m", "pytest"]
+    assert matrix.command_of(row, kept) == ["python", "ci/night.py", str(kept), "--seed", "1"]
+    tests = matrix.command_of(ROW, kept)
+    assert tests[1:3] == ["-m", "pytest"] and tests[tests.index("--junitxml") + 1] == str(kept / "tests.xml")
+    matrix.keep_table([Result("night", PASSED, artifacts=str(kept)), Result("other", UNASKED)])
+    assert (kept / "table.txt").read_text().splitlines()[1].split()[:2] == ["night", "passed"]
     assert matrix.render([Result("night", PASSED, artifacts="kept")]).splitlines()[-1].strip() == "artifacts: kept"
 
 
@@ -265,7 +269,7 @@ def test_nox_runs_what_was_asked_and_its_report_is_the_table(
 
 def test_without_nox_the_cure_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(matrix, "find_spec", lambda name: None)
-    assert matrix.main(["--row", "oldest"]) == 2
+    assert matrix.main(["--row", "cpu-3.11"]) == 2
     assert "cure: pip install 'stackgrad[dev]'" in capsys.readouterr().err
 
 
@@ -276,7 +280,7 @@ def test_requests_that_make_no_sense(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_rows_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert matrix.main(["--list"]) == 0
-    assert "oldest: Python 3.11, extras dev, requires reference, cpu\n" in capsys.readouterr().out
+    assert "cpu-3.11: Python 3.11, extras dev, requires reference, cpu\n" in capsys.readouterr().out
 
 
 def test_link_tree_follows_the_map_and_drops_what_is_stale(tmp_path: Path) -> None:

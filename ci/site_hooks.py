@@ -1,0 +1,90 @@
+"""This module makes the site of the pages from the checkout: MkDocs calls its functions, which mkdocs.yml names.
+
+The navigation follows the lists of docs/index.md. Files and folders outside of docs/ that pages link to become pages,
+and links lead to these (`site_links.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT / "ci") not in sys.path:
+    sys.path.insert(0, str(ROOT / "ci"))
+
+import site_links as links  # noqa: E402
+
+
+def is_folder(path: str) -> bool:
+    """Return True if a path from the root of the checkout is a folder."""
+    return (ROOT / path).is_dir()
+
+
+def text_of(path: str) -> str:
+    """Return the text of a file, given by its path from the root of the checkout."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def page_text(path: str) -> str:
+    """Return the Markdown of the page for a file or folder."""
+    if not is_folder(path):
+        return text_of(path) if path.endswith(".md") else links.source_page(path, text_of(path))
+    names = (entry.name for entry in (ROOT / path).iterdir() if entry.is_file())
+    return links.folder_page(path, names)
+
+
+def added_pages(pages: list[str]) -> dict[str, str]:
+    """Return {page of the site: path in the checkout} of the pages that are made for files and folders.
+
+    Args:
+        pages: the pages under docs/, by their paths in the checkout.
+    """
+    found = links.linked_files(ROOT, pages, text_of)
+    # A folder shows the files that lie in it, so each of these has a page, too.
+    found += [
+        f"{folder}/{entry.name}"
+        for folder in found
+        if is_folder(folder) and not folder.startswith(links.DOCS)
+        for entry in sorted((ROOT / folder).iterdir())
+        if entry.is_file()
+    ]
+    made = {links.site_page(path, is_folder): path for path in found}
+    return {page: path for page, path in made.items() if not (ROOT / links.DOCS / page).exists()}
+
+
+def on_config(config: Any) -> Any:
+    """Set the navigation."""
+    config.nav = links.navigation(text_of(f"{links.DOCS}/index.md"))
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages for files and folders outside of docs/, and the style sheet."""
+    from mkdocs.structure.files import File
+
+    pages = [f"{links.DOCS}/{file.src_uri}" for file in files.documentation_pages()]
+    for page, path in added_pages(pages).items():
+        files.append(File.generated(config, page, content=page_text(path)))
+        _PATHS[page] = path
+    files.append(File.generated(config, "assets/site.css", content=text_of("ci/site.css")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Return the text of a page with links that fit the site."""
+    uri = page.file.src_uri
+    path = _PATHS.get(uri, f"{links.DOCS}/{uri}")
+    if is_folder(path):
+        path = f"{path}/{links.INDEX}"
+    return markdown if _is_source(path) else links.rewrite(path, markdown, is_folder)
+
+
+def _is_source(path: str) -> bool:
+    """Return True if a page shows a file that is no page: its text has no links."""
+    return not path.endswith(".md")
+
+
+_PATHS: dict[str, str] = {}
+"""The file or folder of the checkout that each page below `project/` is made from."""
