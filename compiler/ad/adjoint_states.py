@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..errors import Diagnostic, NotDifferentiable
 from ..ir.kernels import Kernel
 from ..ir.names import added_name, shown_name
 from ..ir.roles import ACCESSES, ARRAY_USES
@@ -24,10 +25,27 @@ GRAD, STATE = ".grad", "state"
 
 
 def separate_adjoints(kernel: Kernel) -> Kernel:
-    """Return the kernel, of stage structured, with its accesses to own adjoint arrays redirected to their states."""
+    """Return the kernel, of stage structured, with its accesses to own adjoint arrays redirected to their states.
+
+    Raises:
+        NotDifferentiable: An adjoint array is no parameter, as in a grad kernel.
+    """
     own = {f"{p.name}{GRAD}" for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad}
-    used = {s.array for s in walk_kernel(kernel) if isinstance(s, ACCESSES)} & own
-    return _renamed(kernel, {name: added_name(name, STATE) for name in sorted(used)})
+    params = {p.name for p in kernel.params}
+    uses = [s for s in walk_kernel(kernel) if isinstance(s, ACCESSES) and s.array in own]
+    wrong = [
+        Diagnostic(
+            f"'{s.array}' is used in a kernel that is differentiated with respect to '{s.array.removesuffix(GRAD)}',"
+            " and is none of its parameters",
+            f"make '{s.array}' a parameter of the kernel",
+            kernel.span(s.loc),
+        )
+        for s in uses
+        if s.array not in params
+    ]
+    if wrong:
+        raise NotDifferentiable(wrong)
+    return _renamed(kernel, {name: added_name(name, STATE) for name in sorted({s.array for s in uses})})
 
 
 def join_adjoints(kernel: Kernel) -> Kernel:

@@ -123,12 +123,14 @@ class LaunchExecutor:
     ) -> Arrays:
         """Run the grad kernel on the contents that the forward kernel left, from cotangents. Return the adjoints.
 
-        Arrays that the kernel overwrites and its gradient reads are taken from the initial contents.
+        Arrays that the kernel overwrites and its gradient reads are taken from the initial contents. Gradients that
+        the kernel reads are taken from the initial contents if these have copies of them, as a recorded launch has.
         """
         launcher = self.grad_launcher(kernel)
         memory = {name: array.copy() for name, array in after.items()}
         memory |= {copy: before.get(copy, before[name]).copy() for copy, name in launcher.lowered.before.items()}
-        memory |= {copy: after[name].copy() for copy, name in launcher.lowered.states.items()}
+        states = launcher.lowered.states.items()
+        memory |= {copy: (before[copy] if copy in before else after[name]).copy() for copy, name in states}
         memory |= {name + GRAD: seed.copy() for name, seed in seeds.items()}
         self._run(launcher, memory, scalars, draws)
         return {name: memory[name + GRAD] for name in with_gradient(kernel)}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stackgrad as sg
+from stackgrad.capture import capture
+from stackgrad.harness.testing.replay import replay
 
 SIZES = (0, 1, 2, 3, 257)
 PRECISIONS = (sg.f32, sg.f64)
@@ -250,3 +252,33 @@ def test_gradient(make, gradcheck, kernel, n):
 def test_gradients_of_zero(make, gradcheck, kernel):
     """The same where x.grad is zero, as it is after a tape has cleared it."""
     gradcheck(kernel(make(3, [0.0])))
+
+
+def test_recorded_gradients_are_replayed(make, executor_panel):
+    """`stackgrad check` repeats a gradient of a tape and one by hand, each at the x.grad that it found."""
+    f = make(3, [1.5, -0.75, 2.25])
+    kernel = bound(f)
+    with capture(limit=2) as made:
+        with sg.ad.Tape(f.y, seed=np.ones(3), clear_gradients=False):
+            kernel()
+            kernel()
+        kernel.grad()
+    backward = [launch for launch in made.launches if launch.kind == "reverse"]
+    assert ["$x.grad.state" in launch.before for launch in backward] == [True, True] and len(made.launches) == 4
+    for launch in made.launches:
+        for case in replay(launch, executor_panel):
+            assert case.verdict == "ok", case
+
+
+def test_state_by_hand_is_replayed(make, executor_panel):
+    """The same for a gradient by hand, whose launch makes the copy itself."""
+    f = make(3, [1.5, -0.75, 2.25])
+    kernel = nonlinear(f)
+    kernel()
+    f.y.grad.fill(1.0)
+    with capture() as made:
+        kernel.grad()
+    (launch,) = made.launches
+    assert "$x.grad.state" not in launch.before
+    for case in replay(launch, executor_panel):
+        assert case.verdict == "ok", case

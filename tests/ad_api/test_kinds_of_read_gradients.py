@@ -107,6 +107,17 @@ def test_torch_tensor():
     assert x.grad.tolist() == (G + 2 * G**2).tolist()
 
 
+def test_adjoint_that_is_no_parameter():
+    """A kernel of text may use x.grad without declaring it, as a grad kernel; it has no gradient then."""
+    kernel = kernel_from_text(
+        "kernel k(x: f64[1] grad) { serial { %0: i32 = const 0  %1: f64 = load x.grad[%0]  store x[%0], %1 } }"
+    )
+    x = sg.field(sg.f64, shape=1, needs_grad=True)
+    reason = r"'x\.grad' is used in a kernel that is differentiated with respect to 'x', and is none of its parameters"
+    with pytest.raises(sg.NotDifferentiable, match=reason):
+        kernel.grad(x=x)
+
+
 def test_arrays_of_numpy():
     """Gradients that are NumPy arrays, whose writes nobody sees, are copied for each launch."""
     weigh = kernel_from_text(

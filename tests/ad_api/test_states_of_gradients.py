@@ -277,6 +277,22 @@ def test_tape_that_is_kept(program):
     assert p.x.grad.to_numpy().tolist() == (G + 2 * once).tolist()
 
 
+def test_grad_check(program):
+    """Differences start from the gradients that the tape has cleared, as the block does."""
+    p = program
+
+    @sg.kernel
+    def run():
+        for i in p.x:
+            p.loss[None] += p.x[i] ** 3 * (1.0 + p.x.grad[i] ** 2)
+
+    assert sg.ad.grad_check(p.loss, [p.x], run).ok
+    p.x.grad.from_numpy(G)
+    with sg.ad.Tape(p.loss, grad_check=[p.x]):
+        run()
+    assert p.x.grad.to_numpy().tolist() == (3 * X**2).tolist()
+
+
 def test_graph_of_launches_refuses_copies(program):
     """A recorded graph cannot contain a copy that the host makes."""
     from stackgrad.launch.graphs import LaunchRecorder

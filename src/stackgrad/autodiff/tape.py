@@ -132,6 +132,8 @@ class Tape(TapeReplay):
         self._generation = RUNTIME.generation
         self._checks = self._begin_check()
         self._begin()
+        if self._checks is not None:
+            self._checks.begin()
         return self
 
     def _begin(self) -> None:
