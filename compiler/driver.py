@@ -57,6 +57,7 @@ class Lowering:
         counted: Array parameters that the counting kernel loads from.
         shadow: Array parameters that the counting kernel stores to; it gets copies of them.
         before: The array behind each parameter that takes a copy of what the array held before the forward launch.
+        states: The adjoint array behind each parameter that takes a copy of what it holds when the grad kernel starts.
         marking: The marking kernel that decides before a launch whether the gradient is right, if there is one.
         claims: The marking kernel that tells after a launch whether the claims of the program hold, if there is one.
         sizes: The sizes of the adstacks as expressions, if all are known exactly.
@@ -69,6 +70,7 @@ class Lowering:
     counted: frozenset[str] = frozenset()
     shadow: frozenset[str] = field(default=frozenset())
     before: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
     marking: MarkingKernel | None = None
     claims: MarkingKernel | None = None
     sizes: StoredSizes | None = None
@@ -187,6 +189,7 @@ def prepare_reverse(
         NotDifferentiable: The gradient does not exist or would be wrong.
         Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
+    from .ad.adjoint_states import drop_unused_states, states_of
     from .ad.grad_kernel import reverse, reverse_taped
 
     prepared = prepare_for_ad(kernel, trace, check)
@@ -198,8 +201,9 @@ def prepare_reverse(
         trace(f"reverse ({policy_of(lowering).name})", grad)
     if check:
         verify(grad, "adjoint")
-    finished = _finish(renumber(run_passes(grad, TIDY, trace, "adjoint" if check else "")))
-    return replace(finished, before=before, marking=_tidy_marking(marking, check))
+    tidy = drop_unused_states(run_passes(grad, TIDY, trace, "adjoint" if check else ""))
+    marking = _tidy_marking(marking, check)
+    return replace(_finish(renumber(tidy)), before=before, states=states_of(tidy), marking=marking)
 
 
 def _tidy_marking(marking: MarkingKernel | None, check: bool) -> MarkingKernel | None:
@@ -256,15 +260,22 @@ def prepare_second(
     Raises:
         NotDifferentiable: The grad kernel has no tangent kernel.
     """
+    from .ad.adjoint_states import states_of
     from .ad.detach import detach_loads
     from .ad.tangent import tangent
 
-    behind, wanted = before or {}, frozenset(carriers)
+    states, wanted = states_of(gradient), frozenset(carriers)
+    behind = {**(before or {}), **states}
     copies = {copy for copy, array in behind.items() if array in wanted}
     read = {*constants, *(copy for copy in copies if behind[copy] in constants)}
     kernel = tangent(detach_loads(gradient, read), wanted | copies, gradient=True)
     made = _finish(renumber(run_passes(kernel, TIDY, None, "adjoint" if check else "")))
-    return replace(made, before={**behind, **{f"{copy}.dual": f"{behind[copy]}.dual" for copy in copies}})
+    return replace(made, before=_with_tangents(before or {}, copies), states=_with_tangents(states, copies))
+
+
+def _with_tangents(behind: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
+    """Return a mapping from copies to the arrays behind them, and the same for the tangents of the wanted copies."""
+    return {**behind, **{f"{copy}.dual": f"{array}.dual" for copy, array in behind.items() if copy in wanted}}
 
 
 @with_stack_room

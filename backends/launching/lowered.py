@@ -95,6 +95,11 @@ class LoweringLike(Protocol):
         ...
 
     @property
+    def states(self) -> Mapping[str, str]:
+        """Return, for each parameter that takes a copy of what an adjoint array holds at first, that array's name."""
+        ...
+
+    @property
     def marking(self) -> MarkingKernelLike | None:
         """Return the marking kernel that must run before the kernel, or None if none is needed."""
         ...

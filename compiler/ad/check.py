@@ -11,9 +11,9 @@ from dataclasses import replace
 from ..errors import Diagnostic, NotDifferentiable
 from ..ir import nodes as n
 from ..ir.kernels import Kernel
+from ..ir.names import shown_name
 from ..ir.roles import ARRAY_READS
 from ..ir.statement import Stmt, Value
-from ..ir.types import ArrayType
 from ..ir.walk import used_values, walk_kernel, walk_task
 from .activity import Activity
 from .conflicts import HAND_CALLED
@@ -30,8 +30,8 @@ OTHER_WAYS = {
 
 
 def check_kernel(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> None:
-    """Raise NotDifferentiable for accesses to `x.grad` and for atomics that reverse mode cannot differentiate."""
-    wrong = [*_adjoint_clashes(kernel), *_atomics(kernel, activity, risks)]
+    """Raise NotDifferentiable for atomics that reverse mode cannot differentiate."""
+    wrong = list(_atomics(kernel, activity, risks))
     if wrong:
         raise NotDifferentiable(wrong)
 
@@ -142,7 +142,7 @@ def _overwritten(kernel: Kernel, pair: RiskPair, returned: bool) -> Diagnostic:
     """Return the error for an access pair whose element is overwritten; it names the write and the reason."""
     where = kernel.span(pair.write.loc)
     place = f" (line {where.line})" if where else ""
-    name = pair.access.array.lstrip("$")
+    name = shown_name(pair.access.array)
     if pair.distance:
         does = "reads" if isinstance(pair.access, n.Load) else "writes"
         reason = (
@@ -175,22 +175,6 @@ def _other(distance: tuple[int, ...]) -> str:
     return f"i + {distance}"
 
 
-def _adjoint_clashes(kernel: Kernel) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each access to `x.grad` in a kernel that is differentiated with respect to x.
-
-    The reverse of the kernel would update `x.grad` too.
-    """
-    own = {f"{p.name}.grad" for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad}
-    for stmt in walk_kernel(kernel):
-        array = getattr(stmt, "array", "")
-        if array in own:
-            yield Diagnostic(
-                f"'{array}' is used in a kernel that is differentiated with respect to '{array[:-5]}'",
-                "copy the gradient to a field without gradient first",
-                kernel.span(stmt.loc),
-            )
-
-
 def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterator[Diagnostic]:
     """Yield a diagnostic for each atomic whose derivative needs overwritten values or an unknown order."""
     used = used_values(walk_kernel(kernel))
@@ -209,7 +193,7 @@ def _atomics(kernel: Kernel, activity: Activity, risks: RiskAnalysis) -> Iterato
                 yield from _unclear_winner(kernel, stmt, risks.final_value_risk(stmt, t), "written")
                 yield from _unclear_winner(kernel, stmt, risks.read_between(stmt, t, activity.values), "read")
             elif stmt.op != "add":
-                name = stmt.array.lstrip("$")
+                name = shown_name(stmt.array)
                 yield Diagnostic(
                     f"the gradient of an atomic {stmt.op} needs the values it overwrote in '{name}'",
                     f"{ORDERED}; or {OTHER_WAYS[stmt.op]}",
@@ -227,7 +211,7 @@ def _unclear_winner(kernel: Kernel, atomic: n.Atomic, other: Stmt | None, access
         where = kernel.span(other.loc)
         line = f" (line {where.line})" if where else ""
         yield Diagnostic(
-            f"'{atomic.array.lstrip('$')}' is {access} again after this atomic {atomic.op}{line},"
+            f"'{shown_name(atomic.array)}' is {access} again after this atomic {atomic.op}{line},"
             " so who won cannot be told",
             (f"{ORDERED}; or " if access == "written" else "")
             + "keep the result of the atomic in a field of its own that a later loop reads",

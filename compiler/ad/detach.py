@@ -29,7 +29,7 @@ def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
 
     Args:
         kernel: A kernel of stage source.
-        names: Real array parameters whose adjoint arrays the kernel does not use.
+        names: Real array parameters.
     """
     wanted = frozenset(names)
     params = tuple(_with_adjoint(p, p.name in wanted) for p in kernel.params)
@@ -42,15 +42,14 @@ def detach_loads(kernel: Kernel, names: Iterable[str]) -> Kernel:
 
 
 def overwritten_arrays(kernel: Kernel) -> frozenset[str]:
-    """Return the real array parameters that the kernel may overwrite and whose adjoints it does not access itself.
+    """Return the real array parameters that the kernel may overwrite.
 
     A sum replaces nothing: the adjoint of an element is also the adjoint of its old content.
     """
-    params = {p.name for p in kernel.params}
     real = {p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.dtype.is_real}
     updates = [s for s in walk_kernel(kernel) if isinstance(s, ARRAY_WRITES)]
     found = {s.array for s in updates if isinstance(s, n.Store) or s.op not in ("add", "sub")}
-    return frozenset(name for name in found & real if f"{name}.grad" not in params)
+    return frozenset(found & real)
 
 
 def _with_adjoint(param: Param, has: bool) -> Param:

@@ -4,7 +4,7 @@ The grad kernel runs with memory as the kernel left it. Its first tasks compute 
 because these live for one launch only. Then follows one task for each task of the kernel, last to first, with the
 forward sweep and the reverse sweep in one body. The grad kernel has the parameters of the kernel and a parameter
 `x.grad` for each array x with a gradient. Under a tape it also takes copies of arrays as they were before the launch,
-see `before`.
+see `before_copies`. Where the kernel reads a gradient itself, the grad kernel takes its state, see `adjoint_states`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..ir.statement import Value
 from ..ir.types import ArrayType, adjoint_type
 from ..ir.walk import next_id
 from .activity import Activity, find_activity
+from .adjoint_states import join_adjoints, separate_adjoints, source_array
 from .before_copies import BeforeCopies, RemovableRisks, make_copies, params
 from .check import check_kernel, check_state, find_dependences, refuse_claims
 from .forget_primals import forget_primals
@@ -73,14 +74,14 @@ def reverse_taped(
         Unsupported: The kernel holds something that reverse mode cannot handle yet.
     """
     made = _ReverseAnalysis(kernel, lowering, taped=True)
-    return made.run(), made.copies.names, made.marking(stated)
+    return made.run(), made.copied, made.marking(stated)
 
 
 class _ReverseAnalysis:
     """Represent the analysis of one kernel, from which its grad kernel is made.
 
     Attributes:
-        kernel: The kernel.
+        kernel: The kernel, with its accesses to own adjoint arrays separated.
         policy: The choices that the plans may make.
         taped: True if a tape can supply the state before the launch.
         activity: The activity of the kernel.
@@ -95,7 +96,7 @@ class _ReverseAnalysis:
     """
 
     def __init__(self, kernel: Kernel, lowering: str, taped: bool = False) -> None:
-        self.kernel = kernel
+        self.kernel = kernel = separate_adjoints(kernel)
         self.policy = policy_of(lowering)
         self.taped = taped
         self.activity = find_activity(kernel)
@@ -112,6 +113,11 @@ class _ReverseAnalysis:
         self.cured = RemovableRisks(kernel, map(own_arrays, kernel.tasks) if self.found else ())
         arrays = arrays_to_copy(kernel, self.plans, self.found, self.cured, self.first_id) if taped else ()
         self.copies = make_copies(kernel, arrays)
+
+    @property
+    def copied(self) -> dict[str, str]:
+        """Return the array of the source kernel that each copy in `copies` is made of."""
+        return {copy: source_array(array) for copy, array in self.copies.names.items()}
 
     def run(self) -> Kernel:
         """Return the grad kernel.
@@ -150,7 +156,15 @@ class _ReverseAnalysis:
             made = make_marking(self.kernel, claims, self.found)
         if made is None and claims:
             raise refuse_claims(self.kernel, claims)
-        return made
+        return made and _on_source_arrays(made)
+
+
+def _on_source_arrays(marking: MarkingKernel) -> MarkingKernel:
+    """Return the marking kernel with accesses to adjoint arrays in place of their states.
+
+    It has no adjoints of its own, and runs before the grad kernel, so an adjoint array still holds its state.
+    """
+    return replace(marking, kernel=join_adjoints(marking.kernel), marked=tuple(source_array(a) for a in marking.marked))
 
 
 def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan, dict[Value, Risk]]]:

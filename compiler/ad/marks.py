@@ -22,12 +22,13 @@ from ..analysis.affine import IndexForms, is_own
 from ..errors import ClaimError, NotDifferentiable
 from ..ir.build import Builder
 from ..ir.kernels import Kernel, Param, Task
-from ..ir.names import added_name
+from ..ir.names import added_name, shown_name
 from ..ir.roles import ARRAY_READS
 from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, i64
 from ..ir.walk import next_id, walk, walk_kernel
 from ..passes.dead_code import remove_dead_code
+from .adjoint_states import source_array
 from .conflicts import BITS, FIRST, SHIFT, ConflictRow, describe, size_diagnostic
 from .copier import Copier
 from .risk import Access, Risk, RiskPair, Write
@@ -131,7 +132,7 @@ def stated_claims(kernel: Kernel) -> Iterator[MarkedPair]:
 
 
 def _name(array: str, number: int) -> str:
-    return added_name(array, f"marks{number}")
+    return added_name(source_array(array), f"marks{number}")
 
 
 class _MarkingBuilder:
@@ -174,7 +175,7 @@ class _MarkingBuilder:
                 axes = len(self.source.tasks[claim.pair.task].indices)
                 known = found[id(access)] = _MarkedRead(len(self.reads))
                 span = self.source.span(access.loc)
-                self.reads.append(ConflictRow(access.array.lstrip("$"), span, (), axes, number, claim.stated))
+                self.reads.append(ConflictRow(shown_name(access.array), span, (), axes, number, claim.stated))
             known.inside |= claim.inside
             known.across |= claim.across
             read = self.reads[known.number]

@@ -123,11 +123,14 @@ class LaunchExecutor:
     ) -> Arrays:
         """Run the grad kernel on the contents that the forward kernel left, from cotangents. Return the adjoints.
 
-        Arrays that the kernel overwrites and its gradient reads are taken from the initial contents.
+        Arrays that the kernel overwrites and its gradient reads are taken from the initial contents. Gradients that
+        the kernel reads are taken from the initial contents if these have copies of them, as a recorded launch has.
         """
         launcher = self.grad_launcher(kernel)
         memory = {name: array.copy() for name, array in after.items()}
         memory |= {copy: before.get(copy, before[name]).copy() for copy, name in launcher.lowered.before.items()}
+        states = launcher.lowered.states.items()
+        memory |= {copy: (before[copy] if copy in before else after[name]).copy() for copy, name in states}
         memory |= {name + GRAD: seed.copy() for name, seed in seeds.items()}
         self._run(launcher, memory, scalars, draws)
         return {name: memory[name + GRAD] for name in with_gradient(kernel)}
@@ -156,7 +159,7 @@ class LaunchExecutor:
 
     def _reverse(self, kernel: Kernel) -> Lowering:
         if not is_forward(kernel):
-            reason = f"kernel {kernel.name} uses adjoints itself: its gradient would be a second derivative"
+            reason = f"kernel {kernel.name} has adjoints itself: its gradient would be a second derivative"
             raise NotDifferentiable(reason, "differentiate the kernel that the adjoints belong to")
         return prepare_reverse(kernel, self.lowering, taped=True)
 

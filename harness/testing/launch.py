@@ -112,6 +112,5 @@ def is_plain(kernel: Kernel) -> bool:
 
 
 def is_forward(kernel: Kernel) -> bool:
-    """Return True if the kernel can be differentiated: it has no adstacks and uses no adjoint arrays."""
-    adjoints = {name + GRAD for name in with_gradient(kernel)}
-    return is_plain(kernel) and not adjoints & set(used_arrays(kernel))
+    """Return True if the kernel can be differentiated: it has no adstacks, and every array it uses is a parameter."""
+    return is_plain(kernel)

@@ -245,7 +245,8 @@ class Replay:
         assert self.after is not None
         arrays, ours, u = self.setting.arrays, self.panel.reference, self.precision.u
         seeds = {name: arrays[name + GRAD] for name in self.names if name + GRAD in arrays}
-        state = {name: array for name, array in arrays.items() if not name.endswith(GRAD)}
+        own = self.kernel.array_types()
+        state = {name: array for name, array in arrays.items() if name in own or not name.endswith(GRAD)}
 
         def run(e: Executor, s: Arrays = state, c: Arrays = seeds) -> Callable[[], Arrays]:
             return partial(self._gradient, e, self.setting, s, c)

@@ -188,16 +188,3 @@ def gradient_of_an_atomic_product() -> None:
             x[i] = y[None]
 
     k.grad()
-
-
-@refused(sg.NotDifferentiable, "'x.grad' is used in a kernel that is differentiated with respect to 'x'", "copy")
-def gradient_of_a_kernel_that_uses_gradients() -> None:
-    x = sg.field(sg.f32, 4, needs_grad=True)
-
-    @sg.kernel
-    def k():
-        for i in x:
-            x[i] = 0.0
-            x.grad[i] = 0.0  # here
-
-    k.grad()

@@ -21,6 +21,7 @@ TOPICS = {
     "What history costs",
     "Overwriting in a kernel",
     "Overwriting between launches",
+    "Gradients that kernels read",
     "Programs indexed by time",
     "Atomics",
     "Integers, booleans and casts",

@@ -34,6 +34,9 @@ ELSEWHERE = {
     "sg.assume_unique does not hold: iterations | and | of this parallel loop both touch ": (
         "tests/ad/test_marks.py, where claims are looked at"
     ),
+    "' is used in a kernel that is differentiated with respect to '|', and is none of its parameters": (
+        "tests/ad_api/test_kinds_of_read_gradients.py, with a kernel of text"
+    ),
 }
 """Reasons that no program of this folder can provoke, and where they are tested."""
 

@@ -164,20 +164,6 @@ def test_five_mistakes_are_reported_at_once():
     still_works()
 
 
-def test_gradient_of_a_gradient_user():
-    """A kernel that handles x.grad itself cannot also have it updated by its own reverse."""
-    x = sg.field(sg.f64, shape=3, needs_grad=True)
-
-    @sg.kernel
-    def run():
-        for i in x:
-            x.grad[i] = x[i]
-
-    run()
-    text = message_of(sg.NotDifferentiable, run.grad)
-    assert "x.grad" in text
-
-
 def test_overflow_names_kernel_variable_and_depth():
     """A stack with too small a capacity of its own, in IR text: an exception, and the next launch is right."""
     text = """kernel deep(x: f64[1], n: i32[0]) {

@@ -26,7 +26,7 @@ from stackgrad.harness.tools.tapes.programs import (
 )
 from stackgrad.harness.tools.tapes.run import TapeBench
 
-NAMES = ("tapes-of-all-threads", "copy-without-adjoint")
+NAMES = ("tapes-of-all-threads", "copy-without-adjoint", "gradient-read-late")
 CONTENT = ((1, 2, -1), (2, 0, 1), (-2, 1, 2))
 
 
@@ -49,6 +49,21 @@ def fresh() -> Iterator[None]:
 def test_meanings(steps: tuple[TapeStep, ...], gradient: list[list[float]]) -> None:
     """By hand: the loss is the sum of (i + 1) x[i] of all fields."""
     assert loss_and_gradient(TapeProgram(CONTENT, steps))[1].tolist() == gradient
+
+
+@pytest.mark.parametrize(
+    ("steps", "gradient"),
+    [
+        ((TapeStep("copy", 1, 0),), [[2 + 3, 4 + 1, 6 - 2], [0, 0, 0], [1, 2, 3]]),
+        ((TapeStep("weigh_by_gradient", 1, 0),), [[1 + 2 + 4, 2, 3 - 2 + 12], [0, 0, 0], [1, 2, 3]]),
+        ((TapeStep("use_up_gradient", 1, 0),), [[1 + 2, 2, 3 - 6], [0, 0, 0], [1, 2, 3]]),
+        ((TapeStep("choose_by_gradient", 1, 0),), [[1 + 2 + 1, 2, 3 - 2], [0, 2, 3], [1, 2, 3]]),
+    ],
+)
+def test_gradients_that_are_kept(steps: tuple[TapeStep, ...], gradient: list[list[float]]) -> None:
+    """By hand: x.grad is constant where it is read, and an adjoint of what x holds at the end."""
+    held = ((2, 0, -2), (0, 0, 0), (0, 0, 0)) if steps[0].kind != "copy" else ((1, -1, 1), (2, 2, -3), (0, 0, 0))
+    assert loss_and_gradient(TapeProgram(CONTENT, steps, held), carried=True)[1].tolist() == gradient
 
 
 def test_all_kinds_are_drawn_and_numbers_stay_exact() -> None:

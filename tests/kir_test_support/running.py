@@ -98,6 +98,8 @@ def memory(kernel: Kernel, check: Check) -> tuple[dict[str, np.ndarray], dict[st
         if isinstance(param.type, Scalar):
             scalars[param.name] = _scalar(param.name, param.type, check)
             continue
+        if param.name in arrays:  # the adjoint of an array before it
+            continue
         arrays[param.name] = _array(param.name, param.type, check)
         if param.type.grad:
             name, kind = f"{param.name}.grad", param.type.adjoint
@@ -165,7 +167,9 @@ def run_gradient(text: str, check: Check, backend: str, build: Build, lowering: 
     arrays, scalars = memory(parsed(text), check)
     draws = Draws(*check.draws)
     launcher(text, backend, build).run(arrays, scalars, draws)
-    launcher(text, backend, build, lowering).run(arrays, scalars, draws)
+    grad = launcher(text, backend, build, lowering)
+    states = {copy: arrays[name].copy() for copy, name in grad.lowered.states.items()}
+    grad.run({**arrays, **states}, scalars, draws)
     return arrays
 
 
@@ -174,7 +178,7 @@ def ask_jax(kernel: Kernel, check: Check) -> dict[str, np.ndarray]:
     from stackgrad.harness.testing.oracles import jax_oracle  # here, for a run without grad lines loads no JAX
 
     arrays, scalars = memory(kernel, check)
-    primals = {name: array for name, array in arrays.items() if not name.endswith(".grad")}
+    primals = {name: arrays[name] for name in kernel.array_types() if name in arrays}  # temporaries have no content
     seeds = {name: arrays[f"{name}.grad"] for name in check.seeds}
     wrt = [name.removesuffix(".grad") for name in check.expected if name.endswith(".grad")]
     found = jax_oracle.vjp(kernel, primals, scalars, seeds, wrt, Draws(*check.draws))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.autodiff import overwrites, tape_state
-from stackgrad.autodiff.tape_state import LaunchRecord, SavedContent, StateLog, WatchedBoxes
+from stackgrad.autodiff import overwrites, watched_boxes
+from stackgrad.autodiff.tape_state import LaunchRecord, SavedContent, StateLog
+from stackgrad.autodiff.watched_boxes import WatchedBoxes
 from stackgrad.harness.tools.mutants import patched
 from stackgrad.launch.saved_boxes import SavedBox
 
@@ -162,6 +163,38 @@ def drawn() -> tuple[Found, Found]:
     return (x.grad.to_numpy(), x.to_numpy()), (y.to_numpy() / X, X)
 
 
+def reads_its_gradient() -> tuple[Found, Found]:
+    """loss = sum x g² + sum x (g + 1)² + sum x², where g is x.grad, which is raised by 1 between the launches."""
+    x, _, loss = fields()
+
+    @sg.kernel
+    def weigh():
+        for i in x:
+            loss[None] += x[i] * x.grad[i] ** 2
+
+    @sg.kernel
+    def square():
+        for i in x:
+            loss[None] += x[i] ** 2
+
+    @sg.kernel
+    def more():
+        for i in x:
+            x.grad[i] += 1.0
+
+    x.grad.fill(2.0)
+    with sg.ad.Tape(loss=loss, clear_gradients=False):
+        weigh()
+        more()
+        weigh()
+        square()
+    return (x.grad.to_numpy(), x.to_numpy()), (3.0 + 4.0 + 9.0 + 2 * X, X)
+
+
+def _first_copy(self: StateLog, backward: Any, name: str) -> Any:
+    return self._gradients.setdefault(name, self.copied(backward.arrays, name, None, ""))  # type: ignore[call-overload]
+
+
 def _narrowed() -> AbstractContextManager[None]:
     right = SavedBox.of.__func__  # type: ignore[attr-defined]
 
@@ -189,7 +222,7 @@ MISTAKES: dict[str, tuple[Callable[[], tuple[Found, Found]], Plant]] = {
     ),
     "boxes of elements never meet": (
         partly_overwritten,
-        lambda: patched(tape_state, "intersect_boxes", lambda a, b: None),
+        lambda: patched(watched_boxes, "intersect_boxes", lambda a, b: None),
     ),
     "the box that is saved is too small": (partly_overwritten, _narrowed),
     "saved content is not swapped in": (overwritten_between, lambda: patched(SavedBox, "swap", lambda self: None)),
@@ -197,6 +230,14 @@ MISTAKES: dict[str, tuple[Callable[[], tuple[Found, Found]], Plant]] = {
     "the state before the launch is that after it": (
         in_place,
         lambda: patched(SavedBox, "restored", _restored_as_it_is),
+    ),
+    "a gradient that is read is that of the backward pass": (
+        reads_its_gradient,
+        lambda: patched(SavedBox, "restored", _restored_as_it_is),
+    ),
+    "all launches find the gradient of the first": (
+        reads_its_gradient,
+        lambda: patched(StateLog, "unseen_content", _first_copy),
     ),
     "what the host writes keeps the adjoints of what it replaced": (
         replaced_by_the_host,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ....compiler.ad.adjoint_states import states_of
 from ....compiler.ad.grad_kernel import reverse_taped
 from ....compiler.driver import Lowering, prepare_forward, prepare_reverse, prepare_tangent
 from ....compiler.errors import NotDifferentiable
@@ -112,7 +113,7 @@ class Lowerings:
         # Making the lean gradient leaves the kernel that every policy starts from.
         assert self.lean
         grad, before, _ = reverse_taped(self._prepared[LAST_BEFORE_REVERSE], policy)
-        return Lowering(grad, before=before)
+        return Lowering(grad, before=before, states=states_of(grad))
 
     @cached_property
     def wide_kernel(self) -> Kernel:

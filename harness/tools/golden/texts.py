@@ -149,6 +149,8 @@ def _parts(made: at.Lowered) -> Iterator[Named]:
     touched = {"reads": made.reads, "writes": made.writes, "counted": made.counted, "shadow": made.shadow}
     lines = [f"{name}: {' '.join(sorted(arrays))}" for name, arrays in touched.items()]
     lines += [f"{copy} was {array}" for copy, array in sorted(made.before.items())]
+    # A lowering of an older commit has no states.
+    lines += [f"{copy} is {array}" for copy, array in sorted(getattr(made, "states", {}).items())]
     texts["arrays"] = "\n".join(lines)
     yield from ((f"{PARTS.index(name) + 90}", name, text) for name, text in texts.items())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,10 @@ class TapeBench:
             self._kernels = {name: kernel_from_text(text) for name, text in kernels.items()}
         source = random.Random(f"tapes {number}")
         programs = [draw_program(source), draw_program(source)]
+        # The tape of one thread clears gradients that no tape of another thread has used yet.
+        cleared = [replace(program, gradients=()) for program in programs]
         alone, moved, *runs = (
-            RunningProgram(program, self._kernels) for program in (programs[0], programs[0], *programs)
+            RunningProgram(program, self._kernels) for program in (programs[0], programs[0], *cleared)
         )
         for part in alone.parts():
             part()
@@ -70,14 +73,17 @@ class RunningProgram:
         self.begin()
 
     def begin(self) -> None:
-        """Fill the fields with their initial contents."""
+        """Fill the fields and their gradients with their initial contents."""
         for field, content in zip(self.fields, self.program.initial):
             field.from_numpy(np.array(content, np.float64))
+        for field, content in zip(self.fields, self.program.gradients):
+            field.grad.from_numpy(np.array(content, np.float64))
+        self.loss.grad[None] = 0.0
 
     def parts(self, rounds: int = 1) -> Iterator[Part]:
         """Yield functions that, called in order, run the program under a tape once in each round."""
         for _ in range(rounds):
-            tape = Tape(self.loss)
+            tape = Tape(self.loss, clear_gradients=not self.program.gradients)
             yield self.begin
             yield tape.__enter__
             yield from self.block()
@@ -111,7 +117,7 @@ class RunningProgram:
 
     def wrong(self) -> str:
         """Return a message on the first result that differs from dual numbers, or "" if none does."""
-        loss, exact = loss_and_gradient(self.program)
+        loss, exact = loss_and_gradient(self.program, carried=True)
         for value, gradient in self.found:
             if value != loss:
                 return f"the loss is {value}, not {loss}"
@@ -122,6 +128,7 @@ class RunningProgram:
     def wrong_tangent(self, source: random.Random) -> str:
         """Return a message on where a random forward-mode derivative differs from dual numbers, or ""."""
         seeds = [np.array([float(source.randint(-2, 2)) for _ in range(ELEMENTS)]) for _ in self.fields]
+        self.begin()
         with FwdMode(self.loss, self.fields, seeds):
             for part in self.block():
                 part()

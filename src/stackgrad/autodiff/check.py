@@ -38,12 +38,12 @@ def grad_check(  # What is Any takes several kinds of fields and arrays, see fun
         atol: Absolute tolerance; None for that of the dtype.
         raise_error: False to return a report with mismatches instead of raising.
     """
-    wanted = checked_arrays(params)
-    before = FieldsSnapshot()
+    wanted, before = checked_arrays(params), FieldsSnapshot()
     with Tape(loss, weights=weights, seed=seed) as tape:
+        start = FieldsSnapshot()  # kernels may read gradients, which the tape has cleared
         run()
     gradients = {array: array.grad.memory.copy() for array in wanted}
-    report = compare(tape.terms, gradients, run, before, Tolerance(steps, rtol, atol))
+    report = compare(tape.terms, gradients, run, start, Tolerance(steps, rtol, atol))
     before.restore(exactly=True)
     for array, gradient in gradients.items():
         array.grad.write(..., gradient)

@@ -8,6 +8,7 @@ of reverse mode do. Gradients that are launched inside have tangents too, `x.gra
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -195,16 +196,20 @@ class FwdMode:
 
         See `launch_grad` for `replaced`.
         """
-        program, duals = binding.program, self._of(binding)
-        constants = self._constants(binding, duals)
+        program, duals, is_taped = binding.program, self._of(binding), backward is binding.taped
+        own = {name + GRAD for name in program.gradients}
+        named = self._constants(binding, duals)
+        # What the kernel read of a gradient may be constant; the adjoint in it is not.
+        constants = (named - own) | {copy for copy, name in backward.states.items() if name in named}
         for name in program.gradients:
             adjoint = binding.lookup(name + GRAD)
             if isinstance(adjoint, Array):
                 duals[name + GRAD] = self._of_gradient(adjoint)
             else:
                 duals[name + GRAD] = self.tangents_beside(adjoint)
-        launcher = program.second(frozenset(duals), constants, backward is binding.taped)
-        self._each_direction(launcher, backward.memory, duals, backward.written, scalars, draws, replaced)
+        launcher = program.second(frozenset(duals), constants, is_taped)
+        given = replaced if is_taped else partial(backward.states_along, duals)
+        self._each_direction(launcher, backward.memory, duals, backward.written, scalars, draws, given)
 
     def _each_direction(
         self,

@@ -132,6 +132,8 @@ class Tape(TapeReplay):
         self._generation = RUNTIME.generation
         self._checks = self._begin_check()
         self._begin()
+        if self._checks is not None:
+            self._checks.begin()
         return self
 
     def _begin(self) -> None:
@@ -331,9 +333,9 @@ class Tape(TapeReplay):
         shared = {array for array in backward.reads if array.exported}
         names = [n for n, found in backward.arrays.items() if isinstance(found, Array) and found in shared]
         foreign = {}
-        for name in (*backward.foreign, *names):
-            why = f"the gradient of kernel {binding.program.label} reads it, and others can write it unseen"
-            foreign[name] = self._log.copied(backward.arrays, name, None, why)
+        taken = dict.fromkeys((*backward.foreign, *names))
+        for parameter, name in ({name: name for name in taken} | dict(backward.states)).items():
+            foreign[parameter] = self._log.unseen_content(backward, name)
         found = backward.read_boxes(scalars, self._before)
         boxes = {array: own for array, own in found.items() if array not in shared}
         kept = {backward.arrays[name] for name in self._before}

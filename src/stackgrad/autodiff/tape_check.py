@@ -27,14 +27,18 @@ class TapeCheck:
     Attributes:
         tape: The tape.
         wanted: The arrays to check.
-        before: The state before the block.
+        before: The state at the beginning of the block.
     """
 
     def __init__(self, tape: Tape, params: Sequence[Any]) -> None:
         self.tape = tape
         self.wanted = checked_arrays(params)
-        self.before = FieldsSnapshot()
+        self.before: FieldsSnapshot
         self._written: dict[Array, None] = {}
+
+    def begin(self) -> None:
+        """Record the state from which the block starts: kernels may read gradients, which the tape has cleared."""
+        self.before = FieldsSnapshot()
 
     def host_write(self, array: Array) -> None:
         """Record that the host is about to write an array. Raise TapeError if the array has a gradient.

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compiler.errors import InternalError
-from ..compiler.sizing.regions import Box, hull, intersect_boxes
+from ..compiler.sizing.regions import Box, hull
 from ..data.fields import Array
 from ..launch.saved_boxes import BeforeContent, SavedBox, box_covers
 from ..runtime.session import RUNTIME, stamp
 from ..runtime.usage_errors import TapeError
 from .overwrites import ConstantLaunch, HostWrite, UnannouncedWrite, intersect_box_lists
 from .unannounced_writes import ExpectedContents, common_indices
+from .watched_boxes import WatchedBoxes
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
+    from ..launch.directions import BoundGradient
     from ..launch.program import Binding
     from ..runtime.thread_state import ForwardMode
     from .validation import Validation
@@ -42,7 +44,8 @@ class LaunchRecord:
         draws: The key of the random numbers.
         versions: Versions, right after the launch, of the fields that the gradient reads.
         reads: The boxes that the gradient reads of each field.
-        foreign: Copies of the NumPy arrays and exported fields that the gradient reads, whose writes nobody sees.
+        foreign: Copies of the NumPy arrays, exported fields and gradients that the gradient reads, as no tape can
+            put back what they held.
         before: The content before the launch of the arrays that the launch may have written, as far as it is needed.
         site: File and line of the call.
     """
@@ -66,6 +69,9 @@ class LaunchRecord:
         kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
         made = {name: one.primal.restored() for name, one in kept.items()}
         if direction is not None:
+            states = self.binding.prepare_taped().states
+            # A gradient that no launch had given a tangent when this launch read it was constant.
+            made |= {f"{name}.dual": np.zeros_like(made[name]) for name in states}
             made |= {f"{name}.dual": one.tangents[direction].restored() for name, one in kept.items() if one.tangents}
         return made
 
@@ -133,39 +139,6 @@ def whole(array: Array) -> Box:
     return tuple(slice(0, extent) for extent in array.shape)
 
 
-class WatchedBoxes:
-    """Track the boxes of one field that recorded gradients will read and that no saved contents cover yet."""
-
-    def __init__(self) -> None:
-        self.boxes: dict[tuple[tuple[int, int], ...], tuple[Box, LaunchRecord]] = {}
-        self.around: Box | None = None
-
-    def add(self, boxes: list[Box], record: LaunchRecord) -> None:
-        """Record the boxes that the gradient of a newly recorded launch reads."""
-        for box in boxes:
-            self.boxes.setdefault(tuple((s.start, s.stop) for s in box), (box, record))
-            self.around = hull([self.around, box]) if self.around is not None else box
-
-    def endangered(self, writes: list[Box]) -> tuple[list[Box], LaunchRecord | None]:
-        """Return the parts of the tracked boxes that writes would destroy, and a record whose gradient reads one.
-
-        A box that is written as a whole is forgotten: what is saved now is what its readers need.
-        """
-        if self.around is None or all(intersect_boxes(self.around, w) is None for w in writes):
-            return [], None
-        lost: list[Box] = []
-        reader: LaunchRecord | None = None
-        for key, (box, record) in list(self.boxes.items()):
-            common = [m for w in writes if (m := intersect_boxes(box, w)) is not None]
-            lost += common
-            reader = reader or (record if common else None)
-            if any(box_covers(w, box) for w in writes):
-                del self.boxes[key]
-        if lost:
-            self.around = hull([box for box, _ in self.boxes.values()]) if self.boxes else None
-        return lost, reader
-
-
 TapeEvent = LaunchRecord | CustomRecord | SavedContent | HostWrite | UnannouncedWrite | ConstantLaunch
 BoxKey = tuple[tuple[int, int], ...]
 
@@ -188,6 +161,7 @@ class StateLog:
     _loose: set[Array] = field(default_factory=set)
     _disturbed: dict[Array, SavedContent] = field(default_factory=dict)
     _opaque: set[Array] = field(default_factory=set)
+    _gradients: dict[Array, tuple[int, BeforeContent]] = field(default_factory=dict)
     _touched: dict[Array, tuple[int, dict[BoxKey, Box]]] = field(default_factory=dict)
 
     # -- forward --------------------------------------------------------------------------------------------
@@ -260,11 +234,28 @@ class StateLog:
         kept: dict[str, BeforeContent] = {}
         for name in dict.fromkeys(arrays):
             found = launch.binding.arrays[name]
-            seen = isinstance(found, Array) and not found.exported
+            # The backward pass updates gradients, so it does not find the rest of one as the launch left it.
+            seen = isinstance(found, Array) and not found.exported and not found.is_grad
             box = hull(launch.boxes(found)) if isinstance(found, Array) and seen and launch.boxes(found) else None
             why = f"kernel {launch.binding.program.label} overwrites what its own gradient reads"
             kept[name] = self.copied(launch.binding.arrays, name, box, why)
         return kept
+
+    def unseen_content(self, backward: BoundGradient, name: str) -> BeforeContent:
+        """Return a copy of an array that a gradient reads and that no saved contents can put back.
+
+        Launches that find the same content of a gradient share one copy.
+        """
+        array = backward.arrays.get(name)
+        shared = isinstance(array, Array) and array.is_grad and not array.exported and self._mode is None
+        known = self._gradients.get(array) if isinstance(array, Array) and shared else None
+        if known is not None and isinstance(array, Array) and known[0] == array.version:
+            return known[1]
+        why = f"the gradient of kernel {backward.program.label} reads it, and others can write it unseen"
+        made = self.copied(backward.arrays, name, None, why)
+        if isinstance(array, Array) and shared:
+            self._gradients[array] = array.version, made
+        return made
 
     def keep_own(self, binding: Binding) -> None:
         """Count the arrays that were made for this launch alone, such as records of atomics, against the budget."""
@@ -278,7 +269,8 @@ class StateLog:
         array = arrays[name]
         if isinstance(array, Array):
             return BeforeContent(*self._copies(array.memory, self._tangents(array), box, name, why))
-        tangents = self._mode.tangents_beside(array) if self._mode is not None and f"{name}.grad" in arrays else []
+        has_tangents = f"{name}.grad" in arrays or name.endswith(".grad")
+        tangents = self._mode.tangents_beside(array) if self._mode is not None and has_tangents else []
         return BeforeContent(*self._copies(array, tangents, box, f"array {name!r}", why))
 
     def _copies(

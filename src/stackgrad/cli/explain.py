@@ -113,9 +113,10 @@ def _measured(subject: ExplainedKernel, lowered: Lowering) -> list[SlabUse]:
     """Return the adstack memory of a gradient by slab, with depths measured on the recorded launch if possible."""
     launch = subject.launch
     launcher = Launcher(lowered, registry.get("reference"), Options())
-    if launch is None or any(name not in launch.before for name in lowered.before):
+    if launch is None or any(name not in launch.before for name in (*lowered.before, *lowered.states.values())):
         return launcher.usage()
-    return launcher.measure(launch.before, launch.scalars, launch.draws)
+    states = {copy: launch.before[name] for copy, name in lowered.states.items()}
+    return launcher.measure({**launch.before, **states}, launch.scalars, launch.draws)
 
 
 def _summary(histories: list[TaskHistory], slabs: list[SlabUse], stacks: Mapping[str, StackUse]) -> str:

@@ -117,9 +117,9 @@ def boxes_by_field(
 def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:
     """Return the fields whose versions tell if adstack sizes are still valid, or None if an array has no version.
 
-    An array has no version if it is a NumPy array, or a copy of the earlier contents of a field.
+    An array has no version if it is a NumPy array, or a copy of earlier contents of a field or of a gradient.
     """
-    if not launcher.lowered.before.keys().isdisjoint(launcher.versioned):
+    if not (launcher.lowered.before.keys() | launcher.lowered.states.keys()).isdisjoint(launcher.versioned):
         return None
     found = [bound_to(program, arrays, name) for name in launcher.versioned]
     fields = tuple(f for f in found if isinstance(f, Array))

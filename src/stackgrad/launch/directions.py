@@ -40,10 +40,11 @@ class ProgramSide:
     def __init__(self, launcher: Launcher) -> None:
         kernel, lowered = launcher.kernel, launcher.lowered
         implicit = implicit_adjoints(kernel)
-        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.name not in lowered.before]
+        copies = lowered.before.keys() | lowered.states.keys()
+        names = [p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.name not in copies]
         self.launcher = launcher
         self.arrays = (*names, *implicit)
-        self.writes = tuple(sorted((lowered.writes | implicit) - lowered.before.keys()))
+        self.writes = tuple(sorted((lowered.writes | implicit) - copies))
         self.reads = tuple(sorted(set(lowered.reads) | set(launcher.bound_arrays)))
 
 
@@ -70,9 +71,10 @@ class BoundGradient:
         written: The fields that the gradient writes.
         reads: The fields whose content the gradient needs, for the sweep or for the sizes of its adstacks, without
             adjoints.
-        foreign: Names of the NumPy arrays that the gradient needs, whose writes nobody sees; arrays of one launch alone
-            are not among them.
+        foreign: Names of the arrays that the gradient needs and that a tape cannot put back: NumPy arrays, whose writes
+            nobody sees, except for arrays of one launch alone; and gradients of fields, which other launches update.
         before: For each array parameter that is a copy of earlier contents, the name of the original.
+        states: For each array parameter that is a copy of what a gradient holds when the launch starts, its name.
         regions: The elements that a launch of the gradient touches.
     """
 
@@ -85,6 +87,7 @@ class BoundGradient:
         "reads",
         "foreign",
         "before",
+        "states",
         "regions",
         "_writes",
         "_versions",
@@ -96,15 +99,17 @@ class BoundGradient:
         self.program = program
         self.regions = direction.regions
         self.before = side.launcher.lowered.before
+        self.states = side.launcher.lowered.states
         self.arrays = arrays
         self.launcher = side.launcher
         self.memory = memory_of(program, arrays, side.arrays)
         self._writes = side.writes
         self.written = fields_of(program, arrays, side.writes)
         named = dict.fromkeys(self.before.get(name, name) for name in side.reads)
-        primals = [name for name in named if name in arrays and not name.endswith(GRAD)]
-        self.reads = fields_of(program, arrays, primals)
-        others = (name for name in primals if not isinstance(arrays[name], Array))
+        adjoints = {name + GRAD for name in program.gradients}
+        primals = [name for name in named if name in arrays and name not in adjoints]
+        others = [name for name in primals if _is_foreign(arrays[name])]
+        self.reads = fields_of(program, arrays, [name for name in primals if name not in others])
         self.foreign = tuple(name for name in others if name not in binding.own)
         self._versions = version_source(program, arrays, side.launcher)
 
@@ -123,7 +128,8 @@ class BoundGradient:
                 primal.
         """
         found = self.regions.read_boxes(scalars, self._shapes())
-        boxes = {name: own for name, own in found.items() if not self._is_kept(name, own, kept)}
+        read = found.keys() - self.states.keys()
+        boxes = {name: own for name, own in found.items() if name in read and not self._is_kept(name, own, kept)}
         return boxes_by_field(self.program, self.arrays, boxes, self.reads, self.before)
 
     def _is_kept(self, name: str, boxes: list[Box], kept: Mapping[str, BeforeContent]) -> bool:
@@ -139,8 +145,17 @@ class BoundGradient:
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each array of the gradient by name, including copies of earlier contents."""
-        copies = {copy: self.arrays[name].shape for copy, name in self.before.items()}
+        copies = {copy: self.arrays[name].shape for copy, name in (*self.before.items(), *self.states.items())}
         return {**shapes_of(self.memory), **copies}
+
+    def present_states(self) -> dict[str, np.ndarray]:
+        """Return copies of what the gradients that the launch reads hold now, by parameter."""
+        return copied_states(self.states, self.memory)
+
+    def states_along(self, duals: Mapping[str, list[np.ndarray]], direction: int | None) -> dict[str, np.ndarray]:
+        """Return `present_states` with their tangents along a direction, given the tangents of gradients by name."""
+        along = {f"{copy}.dual": duals[name][direction or 0].copy() for copy, name in self.states.items()}
+        return {**self.present_states(), **along}
 
     def verify(self, scalars: Scalars, draws: Draws) -> None:
         """Raise a located NotDifferentiable if the gradient would be wrong for the present contents of the arrays."""
@@ -160,12 +175,26 @@ class BoundGradient:
             replaced: Arrays to use in place of bound ones, by parameter name.
             verified: True if `verify` has already run, after the forward launch.
         """
+        if not self.states.keys() <= replaced.keys():
+            replaced = {**self.present_states(), **replaced}
         memory = {**self.memory, **replaced} if replaced else self.memory
         try:
             self.launcher.run(memory, scalars, draws, self._stamps(), verified)
         finally:
             for field in self.written:
                 field.version = stamp()
+
+
+def copied_states(states: Mapping[str, str], memory: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return, by parameter, copies of the present contents of the gradients in `states`."""
+    if states:
+        RUNTIME.settle()
+    return {copy: memory[name].copy() for copy, name in states.items()}
+
+
+def _is_foreign(array: Array | np.ndarray) -> bool:
+    """Return True if a tape cannot put back earlier contents of an array: foreign memory, or a gradient."""
+    return not isinstance(array, Array) or array.is_grad
 
 
 def implicit_adjoints(kernel: Kernel) -> frozenset[str]:

@@ -61,8 +61,8 @@ class LaunchRecorder:
         """Record the launch that runs inside the `with` block.
 
         Raises:
-            Unsupported: The launch draws random numbers, works on half-precision gradients of another library, or has
-                sizes that depend on foreign memory or on an array that the graph writes.
+            Unsupported: The launch draws random numbers, works on half-precision gradients of another library, needs a
+                copy of a gradient, or has sizes that depend on foreign memory or on an array that the graph writes.
         """
         program = binding.program
         if program.has_random:
@@ -72,6 +72,10 @@ class LaunchRecorder:
         launcher = program.forward() if backward is None else backward.launcher
         if binding.halves:
             reason = f"kernel {program.label} uses the gradient of a tensor in half precision, which the host rounds"
+            raise Unsupported(reason, "launch it outside of the graph")
+        if launcher.lowered.states:
+            names = ", ".join(sorted(launcher.lowered.states.values()))
+            reason = f"the gradient of kernel {program.label} reads a copy of {names}, which the host makes"
             raise Unsupported(reason, "launch it outside of the graph")
         deciding = version_source(program, binding.arrays, launcher)
         if deciding is None:

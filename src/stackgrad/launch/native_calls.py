@@ -75,7 +75,7 @@ def situation_of(
         binding: The specialization with the memory that it ran on.
     """
     launcher, program = side.launcher, special.program
-    if special.reader is not None or program.has_random or launcher.lowered.before:
+    if special.reader is not None or program.has_random or launcher.lowered.before or launcher.lowered.states:
         return None
     executable = launchable(launcher.compile())
     if executable is None or executable.calls_back:

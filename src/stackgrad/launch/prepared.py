@@ -19,6 +19,7 @@ from ..data.fields.array import Array
 from ..runtime.guards import hold
 from ..runtime.session import RUNTIME, stamp
 from .bound import GRAD
+from .directions import copied_states
 
 if TYPE_CHECKING:
     from ..backends.base import Scalars
@@ -40,10 +41,11 @@ class Prepared:
         memory: Views of the arrays by name; they do not keep arrays alive that calls give.
         written: Weak references to the arrays that a launch writes.
         versions: Weak references to the arrays that decide sizes, or None if one of them has no version.
+        states: The gradient behind each parameter that takes a copy of what it holds when the launch starts.
         reader: The reader of the result, or None.
     """
 
-    __slots__ = ("launcher", "memory", "written", "versions", "reader")
+    __slots__ = ("launcher", "memory", "written", "versions", "states", "reader")
 
     def __init__(self, entry: Entry, binding: Binding, backward: BoundGradient | None) -> None:
         special, side = entry.special, binding if backward is None else backward
@@ -53,7 +55,8 @@ class Prepared:
             name: detached(array) if name.removesuffix(GRAD) in given else array for name, array in side.memory.items()
         }
         self.written = [weakref.ref(array) for array in side.written]
-        bound = [binding.lookup(name) for name in self.launcher.versioned]
+        self.states = self.launcher.lowered.states
+        bound = [binding.lookup(self.states.get(name, name)) for name in self.launcher.versioned]
         arrays = [weakref.ref(array) for array in bound if isinstance(array, Array)]
         self.versions = arrays if len(arrays) == len(bound) else None
         self.reader = special.reader if backward is None else None
@@ -64,6 +67,8 @@ class Prepared:
         known = None if versions is None else tuple([ref().version for ref in versions])  # type: ignore[union-attr]
         if reader is not None:
             memory = {**memory, **reader.make()}
+        if self.states:
+            memory = {**memory, **copied_states(self.states, memory)}
         try:
             self.launcher.run(memory, scalars, NO_DRAWS, known)
         finally:

@@ -202,7 +202,7 @@ class Program:
         return found
 
     def overwritten(self) -> frozenset[str]:
-        """Return the real array parameters that the kernel may overwrite and whose adjoints it does not use."""
+        """Return the real array parameters that the kernel may overwrite."""
         if self._overwritten is None:
             from ..compiler.ad.detach import overwritten_arrays
 
