@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..compiler.frontend.type_inference import FrontendOptions
     from .native_launches import Handle
     from .program import Binding
+    from .shared_traces import Places
 
 _MANY = 64
 """Number of entries of one kernel after which it warns."""
@@ -83,6 +84,7 @@ class CallCache:
         matchers: The matcher of each parameter.
         trace: The function that traces the kernel.
         takes_numbers: True if all parameters are numbers, and the kernel returns nothing.
+        place: A function that finds where equal kernels leave their traces, or None if none can be equal.
         is_faulty: True if the annotation of a parameter is wrong, which the trace will say.
         entries: The entries by key.
         last: What was launched last.
@@ -97,6 +99,7 @@ class CallCache:
         trace: Tracing,
         constant: bool = False,
         takes_numbers: bool = False,
+        place: Places | None = None,
     ) -> None:
         self.generation = RUNTIME.generation
         self.name = name
@@ -107,6 +110,7 @@ class CallCache:
         self.matchers: tuple[Matcher, ...] = tuple(matcher_of(p, options) for p in parameters)
         self.trace = trace
         self.takes_numbers = takes_numbers
+        self.place = place
         self.is_faulty = any(p.kind == "faulty" for p in parameters)
         self.entries: dict[tuple[Any, ...], Entry] = {}
         self.last: Specialization | None = None
@@ -257,11 +261,12 @@ class CallCache:
                 return found
             self._warn_of_many()
             parameters = list(zip(self.names, self.matchers, args))
+            place = self.place(key, call.owners) if self.place and equal is None and not fixed else None
             special = self._failed.once(
                 key,
                 call.owners,
                 lambda reads: specialised(
-                    parameters, call.leaves, fixed, self.trace, self.span, self.constant, equal, reads
+                    parameters, call.leaves, fixed, self.trace, self.span, self.constant, equal, reads, place
                 ),
             )
             made = self.entries[key] = Entry(key, special, equal, self)
