@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..compiler.errors import KernelTypeError, Span, warn
+from ..compiler.errors import CallError, Span, warn
 from ..data.leaves import ArgumentMismatch
 from ..runtime.guards import hold
 from ..runtime.session import RUNTIME
@@ -163,7 +163,7 @@ class CallCache:
         """Split the arguments of a call into numbers, arrays and the key that selects a specialization.
 
         Raises:
-            KernelTypeError: An argument does not fit its parameter.
+            CallError: An argument does not fit its parameter.
         """
         return take_apart(self.matchers, args, self.misfit)
 
@@ -228,7 +228,7 @@ class CallCache:
         return found
 
     def bound(self, entry: Entry, call: Call) -> Binding:
-        """Return a binding of the entry's program to the arrays of a call. Raise KernelTypeError for unfit arrays."""
+        """Return a binding of the entry's program to the arrays of a call. Raise CallError for unfit arrays."""
         try:
             return entry.special.binding(call.leaves)
         except ArgumentMismatch as misfit:
@@ -375,12 +375,12 @@ class CallCache:
 
     # -- mistakes -------------------------------------------------------------------------------------------
 
-    def error(self, reason: str, cure: str) -> KernelTypeError:
-        """Return a KernelTypeError for a wrong call of this kernel, with reason and cure."""
-        return KernelTypeError(f"kernel {self.name}: {reason}", cure, self.span)
+    def error(self, reason: str, cure: str) -> CallError:
+        """Return a CallError for a wrong call of this kernel, with reason and cure."""
+        return CallError(f"kernel {self.name}: {reason}", cure, self.span)
 
-    def _count(self, given: int) -> KernelTypeError:
-        """Return a KernelTypeError that says that a call gave `given` arguments, and how many the kernel takes."""
+    def _count(self, given: int) -> CallError:
+        """Return a CallError that says that a call gave `given` arguments, and how many the kernel takes."""
         wanted = ", ".join(f"{n}{self._type(k)}" for k, n in enumerate(self.names)) or "none"
         return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
 
@@ -389,7 +389,7 @@ class CallCache:
         matcher = self.matchers[at]
         return f": {matcher.dtype}" if isinstance(matcher, ScalarMatcher) else ""
 
-    def misfit(self, at: int, misfit: ArgumentMismatch) -> KernelTypeError:
-        """Return a KernelTypeError for argument number `at`, which does not fit its parameter."""
+    def misfit(self, at: int, misfit: ArgumentMismatch) -> CallError:
+        """Return a CallError for argument number `at`, which does not fit its parameter."""
         kind = self._type(at) if self.takes_numbers else ":"
         return self.error(f"the parameter {self.names[at]}{kind} {misfit.reason}", misfit.cure)

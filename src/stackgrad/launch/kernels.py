@@ -60,7 +60,7 @@ class Kernel(Generic[P, R]):
 
     The function is traced at the first call after `init`, and again for each other kind of arguments: arrays of another
     type or rank, other templates. Then the located errors of the compiler are raised. Arguments that do not fit raise a
-    KernelTypeError at the `def` of the function. In a class the kernel is a method: `obj.k(...)`, `obj.k.grad(...)`.
+    CallError at the `def` of the function. In a class the kernel is a method: `obj.k(...)`, `obj.k.grad(...)`.
 
     is_constant: derivatives take its launches for constant, and its gradient is empty; see `sg.ad.no_grad`.
 
