@@ -45,8 +45,8 @@ def early_name() -> None:
 
     @sg.kernel
     def run():  # type: ignore[no-untyped-def]
-        x[0] = value
-        value = 2.0
+        x[0] = value  # type: ignore[used-before-def]  # noqa: F821
+        value = 2.0  # noqa: F841
 
     run()
 

@@ -177,6 +177,9 @@ def specialised(
 
 def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
     """Return the ids of the arrays of a call, or None if a NumPy view was made for this call alone."""
-    if any([isinstance(leaf, ForeignArray) and leaf.owner is not leaf.memory for leaf in leaves]):
-        return None
-    return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])
+    found = []
+    for leaf in leaves:
+        if isinstance(leaf, ForeignArray) and leaf.owner is not leaf.memory:
+            return None
+        found.append(id(leaf if isinstance(leaf, Array) else leaf.memory))
+    return tuple(found)
