@@ -126,10 +126,13 @@ from .data.views import (
 )
 from .compiler.errors import (
     AdstackOverflow as AdstackOverflow,
+    CallError as CallError,
     DeviceError as DeviceError,
     DivisionByZero as DivisionByZero,
     InternalError as InternalError,
     KernelAssertionError as KernelAssertionError,
+    KernelIndexError as KernelIndexError,
+    KernelNameError as KernelNameError,
     KernelSyntaxError as KernelSyntaxError,
     KernelTypeError as KernelTypeError,
     NotDifferentiable as NotDifferentiable,
