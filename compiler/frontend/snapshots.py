@@ -270,7 +270,7 @@ def _container_snapshot(found: Any, depth: int, fresh: Fresh | None) -> Snapshot
     if is_host_view(found):
         return PartsSnapshot(found, lambda now: (now.arr, now.offset, now.size), depth)
     if isinstance(found, NDRange):
-        return PartsSnapshot(found, lambda now: now.axes, depth)
+        return PartsSnapshot(found, lambda now: (now.axes, now.order), depth)
     return None
 
 

@@ -129,7 +129,11 @@ def _range(w: Writer, d: m.Range) -> str:
 
 @DOMAIN_TEXT.row(m.Box)
 def _box(w: Writer, d: m.Box) -> str:
-    return w.function("ndrange", *(w.expr(e) if b is None else f"({w.expr(b)}, {w.expr(e)})" for b, e in d.axes))
+    axes = [w.expr(e) if b is None else f"({w.expr(b)}, {w.expr(e)})" for b, e in d.axes]
+    if d.order:
+        w.dialect.need("ndrange with axes")
+        axes.append(f"axes={d.order!r}")
+    return w.function("ndrange", *axes)
 
 
 @DOMAIN_TEXT.row(m.Over)

@@ -162,7 +162,7 @@ def _plain_key(value: Any) -> Hashable | None:
     if isinstance(value, (type, ModuleType)):
         return _Same(value)
     if isinstance(value, NDRange):
-        return kind, value.axes
+        return kind, value.axes, value.order
     if isinstance(value, (set, frozenset)) and all(isinstance(one, NUMBERS) for one in value):
         return kind, tuple(sorted(map(repr, map(word, value))))
     if is_host_matrix(value):
