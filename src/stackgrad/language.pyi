@@ -1049,7 +1049,7 @@ def min(x: Any, /, *others: Any) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-def ndrange(*spans: Any, axes=None) -> Iterator[Any]:
+def ndrange(*spans: Any, axes: Any=None) -> Iterator[Any]:
     """Return a box of indices for a loop: `for i, j in sg.ndrange(n, (1, m)):`.
 
     The outermost loop of a kernel over a box is parallel. One name in place of several, as in `for I in ...`,
