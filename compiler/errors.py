@@ -1,7 +1,9 @@
 """This module defines every exception of the project, and how an error message shows the user's source line.
 
-The four located classes (`KernelSyntaxError`, `KernelTypeError`, `NotDifferentiable`, `Unsupported`) always carry a
-reason and a cure. They carry a `Span` if the kernel came from Python source.
+The located classes (`KernelSyntaxError`, `KernelNameError`, `KernelTypeError`, `KernelIndexError`, `CallError`,
+`NotDifferentiable`, `Unsupported`) always carry a reason and a cure. They carry a `Span` if the kernel came from Python
+source. Each is also the exception that Python raises for such a mistake, so `except TypeError` catches a
+`KernelTypeError`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -104,13 +106,25 @@ class LocatedError(StackgradError):
         self.diagnostics = [Diagnostic(reason, cure, span)] if isinstance(reason, str) else list(reason)
         super().__init__("\n".join(d.render() for d in self.diagnostics))
 
+    def __reduce__(self) -> tuple[Callable[..., LocatedError], tuple[Any, ...], dict[str, Any]]:
+        """Return how to copy the error: its text is not a reason from which a new text is made."""
+        return _located, (type(self), self.diagnostics), self.__dict__
 
-class KernelSyntaxError(LocatedError):
+
+class KernelSyntaxError(LocatedError, SyntaxError):
     """Signal that a kernel contains a Python construct that is not part of the kernel language."""
 
 
-class KernelTypeError(LocatedError):
+class KernelNameError(LocatedError, NameError):
+    """Signal that a kernel uses a name that is not known, or a local that has no value there."""
+
+
+class KernelTypeError(LocatedError, TypeError):
     """Signal that the types of operands, indices or arguments in a kernel do not fit."""
+
+
+class KernelIndexError(KernelTypeError, IndexError):
+    """Signal that a kernel gives a wrong number of indices, or a constant index that is outside."""
 
 
 class NotDifferentiable(LocatedError):
@@ -159,6 +173,10 @@ def _located(kind: type[LocatedError], diagnostics: list[Diagnostic]) -> Located
 
 class ExecutionError(StackgradError, RuntimeError):
     """This is the base class of errors while a program runs; the text of a kernel is not at fault."""
+
+
+class CallError(KernelTypeError, ExecutionError):
+    """Signal that the arguments of a call do not fit the parameters of the kernel."""
 
 
 class CheckError(ExecutionError, AssertionError):

@@ -15,7 +15,7 @@ from ..ir.nodes import ROLES
 from ..ir.roles import ARRAY_USES
 from ..ir.statement import Block, Stmt
 from ..ir.types import ArrayType
-from .protocols import FieldLike
+from .protocols import ArgumentArray, FieldLike
 from .reads import PartRead, Read
 from .scope import Namer
 
@@ -97,8 +97,12 @@ class CapturedFields:
         return {self._final(c): c.field for c in self._found.values() if c.used}
 
     def reads(self) -> list[Read]:
-        """Return a guard for each field that the kernel uses, which fails if, say, the field gets a gradient later."""
-        return [PartRead(c.field, "form", _form, _form(c.field)) for c in self._found.values()]
+        """Return a guard for each field that the kernel uses, which fails if, say, the field gets a gradient later.
+
+        The stand-in for an array argument has none, because a launch is recognized by the form of its arrays.
+        """
+        fields = [c.field for c in self._found.values() if not isinstance(c.field, ArgumentArray)]
+        return [PartRead(field, "form", _form, _form(field)) for field in fields]
 
     def _final(self, capture: _CapturedField) -> str:
         return self._renamed.get(capture.name, capture.name)

@@ -25,7 +25,15 @@ from ..ir.types import Scalar, i32, u1
 from . import type_inference
 from .activation import Activation, ElifChain
 from .captures import CapturedFields
-from .diagnostics import Diagnostics, PoisonError, ProblemError, syntax_problem, type_problem, unsupported_problem
+from .diagnostics import (
+    Diagnostics,
+    PoisonError,
+    ProblemError,
+    index_problem,
+    syntax_problem,
+    type_problem,
+    unsupported_problem,
+)
 from .operands import (
     POISON,
     MatrixValue,
@@ -269,7 +277,7 @@ class Tracer:
         type_inference.check_index(dtype)
         found = integer_of(operand)
         if found is not None and found < 0:
-            raise type_problem(f"the index {found} is negative; indices do not count from the end", "write `n - 1`")
+            raise index_problem(f"the index {found} is negative; indices do not count from the end", "write `n - 1`")
         return self.value(operand, type_inference.index_type(dtype))
 
     def within(self, index: Value, extent: int | Value, message: str) -> Value:

@@ -9,7 +9,16 @@ import ast
 import difflib
 from collections.abc import Iterable
 
-from ..errors import Diagnostic, KernelSyntaxError, KernelTypeError, LocatedError, Span, Unsupported
+from ..errors import (
+    Diagnostic,
+    KernelIndexError,
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LocatedError,
+    Span,
+    Unsupported,
+)
 
 
 class ProblemError(Exception):
@@ -39,6 +48,16 @@ def syntax_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> 
 def type_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
     """Return a `ProblemError` for operands whose types or ranks do not fit, to be raised as KernelTypeError."""
     return ProblemError(KernelTypeError, reason, cure, node)
+
+
+def name_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
+    """Return the mistake (KernelNameError) of using a name that is not known, or that has no value there."""
+    return ProblemError(KernelNameError, reason, cure, node)
+
+
+def index_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
+    """Return the mistake (KernelIndexError) of a constant index that is outside, or a wrong number of indices."""
+    return ProblemError(KernelIndexError, reason, cure, node)
 
 
 def unsupported_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
@@ -94,9 +113,14 @@ class Diagnostics:
         """
         if not self._errors:
             return
-        kinds = set(self._errors.values())
-        kind = kinds.pop() if len(kinds) == 1 else KernelSyntaxError
-        raise kind(sorted(self._errors, key=lambda d: _order(d.span, file)))
+        raise _common_kind(set(self._errors.values()))(sorted(self._errors, key=lambda d: _order(d.span, file)))
+
+
+def _common_kind(kinds: set[type[LocatedError]]) -> type[LocatedError]:
+    """Return the class of an error that contains mistakes of these classes."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return KernelTypeError if all(issubclass(kind, KernelTypeError) for kind in kinds) else KernelSyntaxError
 
 
 def _order(span: Span | None, file: str) -> tuple[bool, str, int, int]:

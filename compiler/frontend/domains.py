@@ -129,8 +129,9 @@ def _recognize(t: Tracer, node: ast.expr) -> LoopDomain:
         begin, end = Static(operand.value.start), Static(operand.value.stop)
         return LoopDomain(lambda t: [AxisBounds(begin, end, node)], 1, operand.value.step)
     if isinstance(operand, Static) and isinstance(operand.value, NDRange):
-        axes = [AxisBounds(Static(begin), Static(end), node) for begin, end in operand.value.axes]
-        return LoopDomain(lambda t: axes, len(axes))
+        box = operand.value
+        axes = [AxisBounds(Static(box.axes[k][0]), Static(box.axes[k][1]), node) for k in box.order]
+        return LoopDomain(lambda t: axes, len(axes), order=box.order)
     cure = "loop over `range(n)`"
     if isinstance(operand, Value):
         cure = f"write `range({ast.unparse(node)})`"

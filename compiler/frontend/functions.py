@@ -11,14 +11,14 @@ import inspect
 import itertools
 import math
 import random as _random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..errors import KernelSyntaxError
+from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir.documented import documented
 from ..ir.types import Scalar
 from .refused_names import exported_names
@@ -127,15 +127,24 @@ class NDRange:
     """An `NDRange` is a box whose points are visited in row-major order.
 
     Args:
-        axes: for each axis, an extent or a pair (begin, end).
+        spans: for each axis, an extent or a pair (begin, end).
+        axes: number of the axis of each nested loop, outermost first; None for the order of the spans.
     """
 
-    def __init__(self, *axes: int | tuple[int, int]) -> None:
-        self.axes = tuple((0, a) if not isinstance(a, (tuple, list)) else (a[0], a[1]) for a in axes)
+    def __init__(self, *spans: int | tuple[int, int], axes: Iterable[int] | None = None) -> None:
+        self.axes = tuple((0, a) if not isinstance(a, (tuple, list)) else (a[0], a[1]) for a in spans)
+        self.order = tuple(range(len(spans)) if axes is None else axes)
+        if sorted(self.order) != list(range(len(spans))):
+            cure = f"write the numbers 0 to {len(spans) - 1} once each"
+            raise KernelTypeError(f"`axes` of this `ndrange` is no order of {len(spans)} axes", cure)
+
+    def points(self) -> Iterator[tuple[int, ...]]:
+        """Yield the indices of each point."""
+        for point in itertools.product(*(range(*self.axes[k]) for k in self.order)):
+            yield tuple(point[self.order.index(k)] for k in range(len(point)))
 
     def __iter__(self) -> Iterator[Any]:
-        points = itertools.product(*(range(begin, end) for begin, end in self.axes))
-        return (p[0] for p in points) if len(self.axes) == 1 else iter(points)
+        return (p[0] for p in self.points()) if len(self.axes) == 1 else self.points()
 
 
 class IndexVector(tuple[int, ...]):
@@ -167,8 +176,8 @@ class IndexVector(tuple[int, ...]):
 def _grouped(domain: Any) -> Iterator[IndexVector]:
     """Return an iterator over the points of an `ndrange`, or over the indices of all elements of a field."""
     shape = getattr(domain, "shape", None)
-    axes = domain.axes if isinstance(domain, NDRange) else _spans(domain, shape or ())
-    return (IndexVector(point) for point in itertools.product(*(range(begin, end) for begin, end in axes)))
+    box = domain if isinstance(domain, NDRange) else NDRange(*_spans(domain, shape or ()))
+    return map(IndexVector, box.points())
 
 
 def _spans(field: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .context import Tracer
-from .diagnostics import PoisonError, ProblemError, suggestion, syntax_problem
+from .diagnostics import PoisonError, ProblemError, name_problem, suggestion
 from .protocols import index_text, is_any_field, is_host_view
 from .reads import NameRead, is_builtin
 from .source import MISSING, outer_name, outer_names
@@ -23,7 +23,7 @@ def outer_object(t: Tracer, node: ast.Name) -> Any:
     """Return the global, builtin or enclosing-scope object that a name in the traced function denotes.
 
     Raises:
-        KernelSyntaxError: there is no such object, or a local of this name has ended.
+        KernelNameError: there is no such object, or a local of this name has ended.
         PoisonError: the error was raised before for this name.
     """
     function, name = t.active.function, node.id
@@ -82,11 +82,9 @@ def unknown_name_error(t: Tracer, node: ast.Name) -> ProblemError:
     if name in t.scopes.expired:
         return _ended(t, node)
     if name in t.active.locals:
-        return syntax_problem(f"`{name}` is used before it has a value", _cure_of_early_use(function, name), node)
+        return name_problem(f"`{name}` is used before it has a value", _cure_of_early_use(function, name), node)
     close = suggestion(name, [*t.scopes.visible(), *outer_names(function)])
-    return syntax_problem(
-        f"the name `{name}` is not known", close or "define it before the kernel is first called", node
-    )
+    return name_problem(f"the name `{name}` is not known", close or "define it before the kernel is first called", node)
 
 
 def _cure_of_early_use(function: FunctionType, name: str) -> str:
@@ -106,6 +104,6 @@ def _ended(t: Tracer, node: ast.Name) -> ProblemError:
     if outer_name(function, name) is not MISSING and not is_builtin(name, function):
         cure += f", or the local another name, if `{name}` outside of `{function.__name__}` is meant here"
     line = t.scopes.expired[name]
-    return syntax_problem(
+    return name_problem(
         f"`{name}` is first assigned inside the block at line {line} and ends with that block", cure, node
     )

@@ -15,7 +15,7 @@ from . import constructors, matrices, structs, views
 from .aggregates import MatrixType, PackType, StructType, adjoint_element
 from .context import EXPRESSIONS, Tracer
 from .conversions import as_matrix, captured_operand
-from .diagnostics import PoisonError, ProblemError, suggestion, syntax_problem, type_problem
+from .diagnostics import PoisonError, ProblemError, index_problem, suggestion, syntax_problem, type_problem
 from .fills import fill_method
 from .inline import inline
 from .members import LaunchValue, MembersStandIn
@@ -260,7 +260,7 @@ def _refer_item(t: Tracer, base: Place, node: ast.Subscript) -> Place | Operand:
     if found is None:
         return _chosen_item(t, content(t, base), index, node)
     if not 0 <= found < len(places):
-        raise type_problem(
+        raise index_problem(
             f"the index {found} is outside of a sequence of {len(places)}",
             f"use an index from 0 to {len(places) - 1}",
             node.slice,
@@ -286,7 +286,7 @@ def indices_of(t: Tracer, field: AnyField, hint: str, node: ast.Subscript) -> tu
         cure = f"write `{hint}[{index_text(field)}]`"
         if is_matrix_field(field) and len(found) == rank + len(field.element.shape):
             cure += ", and the entry after it, as in `[i][k]`"
-        raise type_problem(
+        raise index_problem(
             f"`{hint}` has {rank} {'axis' if rank == 1 else 'axes'}, but is indexed with {len(found)}", cure, node
         )
     return tuple(_index(t, operand, at, first) for (operand, at), first in zip(found, offset_of(field)))
@@ -302,7 +302,7 @@ def _index(t: Tracer, operand: Operand, node: ast.expr, first: int) -> Value:
             index = t.index(operand)
             return t.builder.op("sub", index, t.builder.const(first, index.type))
         if constant < first:
-            raise type_problem(f"the index {constant} is below {first}, the first index of this axis", "correct it")
+            raise index_problem(f"the index {constant} is below {first}, the first index of this axis", "correct it")
         return t.index(Static(constant - first))
     except ProblemError as problem:
         problem.node = problem.node or node
@@ -344,7 +344,8 @@ def _static_item(t: Tracer, base: Operand, node: ast.Subscript) -> Operand:
     except (TypeError, KeyError, IndexError, AttributeError) as error:
         if isinstance(base, Static):
             t.reads += failed_reads(base.value, "[]")
-        raise type_problem(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
+        problem = index_problem if isinstance(error, IndexError) else type_problem
+        raise problem(f"{describe(base)} cannot be indexed so: {error}", "index a field or a sequence") from None
 
 
 def _static_slice(t: Tracer, node: ast.Slice) -> slice:

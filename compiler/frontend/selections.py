@@ -16,7 +16,7 @@ from ..ir.texts import EXTENT, INDEX
 from ..ir.types import i32
 from .context import Tracer, require_value
 from .conversions import unify_entries
-from .diagnostics import ProblemError, suggestion, syntax_problem, type_problem
+from .diagnostics import ProblemError, index_problem, suggestion, syntax_problem, type_problem
 from .operands import MatrixValue, Operand, integer_of, shape_text
 
 Position = int | Value
@@ -70,7 +70,7 @@ def select(t: Tracer, shape: tuple[int, ...], node: ast.expr, text: str, checked
     """
     keys = _keys(t, node)
     if len(keys) > len(shape):
-        raise type_problem(
+        raise index_problem(
             f"{shape_text(shape)} has {len(shape)} {'axis' if len(shape) == 1 else 'axes'}, but is indexed"
             f" with {len(keys)}",
             f"write `v[{', '.join('ij'[: len(shape)])}]`",
@@ -125,7 +125,7 @@ def _pick(
         return AxisSelection((_dynamic(t, axis, require_value(key), node, shape, text),), False)
     if not 0 <= found < extent:
         negative = "; indices do not count from the end" if found < 0 else ""
-        raise type_problem(
+        raise index_problem(
             f"the index {found} is outside of {shape_text(shape)}{negative}",
             f"use an index from 0 to {extent - 1}",
             node,

@@ -266,12 +266,25 @@ def _container_snapshot(found: Any, depth: int, fresh: Fresh | None) -> Snapshot
     if isinstance(found, (set, frozenset)):
         return PartsSnapshot(found, lambda now: sorted(map(repr, map(word, now))), depth)
     if is_host_struct(found):
-        return PartsSnapshot(found, lambda now: (now.type, dict(now.members)), depth)
+        return PartsSnapshot(found, struct_parts, depth)
     if is_host_view(found):
         return PartsSnapshot(found, lambda now: (now.arr, now.offset, now.size), depth)
     if isinstance(found, NDRange):
-        return PartsSnapshot(found, lambda now: now.axes, depth)
+        return PartsSnapshot(found, lambda now: (now.axes, now.order), depth)
     return None
+
+
+_CONTAINERS = (list, tuple, dict, set, frozenset, np.ndarray)
+
+
+def is_compared_by_content(found: Any) -> bool:
+    """Return True if snapshots of an object that may change compare its content, not its identity."""
+    return isinstance(found, _CONTAINERS) or is_host_matrix(found) or is_host_struct(found) or is_host_view(found)
+
+
+def struct_parts(found: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the type and the members of a struct of the host."""
+    return found.type, dict(found.members)
 
 
 def _matrix_parts(found: Any) -> tuple[Any, Any]:

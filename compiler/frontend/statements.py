@@ -16,7 +16,7 @@ from .activation import ElifChain, ReturnSite
 from .aggregates import find_type
 from .context import STATEMENTS, Tracer, require_value
 from .conversions import conform
-from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
+from .diagnostics import PoisonError, ProblemError, name_problem, syntax_problem, type_problem
 from .expressions import binary
 from .functions import function_name
 from .members import is_container
@@ -129,7 +129,7 @@ def _declared(t: Tracer, node: ast.expr) -> Operand:
     for name in names:
         if t.scopes.find(name) is None and outer_name(t.active.function, name) is MISSING:
             t.reads.append(NameRead(t.active.function, name, MISSING))
-            raise syntax_problem(
+            raise name_problem(
                 f"the type `{name}` is not known: Python keeps no name of a function for annotations alone",
                 f"define `{name}` at the top of the file, or convert the value with it",
                 node,

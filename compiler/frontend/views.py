@@ -24,7 +24,7 @@ from .aggregates import ViewType, find_type
 from .arguments import arguments
 from .constructors import CONSTRUCTORS
 from .context import Tracer
-from .diagnostics import ProblemError, suggestion, syntax_problem, type_problem
+from .diagnostics import ProblemError, index_problem, suggestion, syntax_problem, type_problem
 from .members import LaunchValue
 from .memory import Place, element_of, load
 from .operands import Intrinsic, Operand, Pack, ShapeOf, Static, describe, integer_of
@@ -227,7 +227,7 @@ def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], no
     """
     view, text = base.value, ast.unparse(node)
     if len(indices) != 1:
-        raise type_problem(
+        raise index_problem(
             f"the view `{base.hint}` has 1 axis, but is indexed with {len(indices)}", f"write `{base.hint}[i]`", node
         )
     operand, at = indices[0]
@@ -235,7 +235,7 @@ def element(t: Tracer, base: Static, indices: list[tuple[Operand, ast.expr]], no
     size = size_of(t, view)
     known = integer_of(size)
     if isinstance(index, int) and known is not None and index >= known:
-        raise type_problem(
+        raise index_problem(
             f"the index {index} is outside the view `{base.hint}`, which has {known} elements",
             f"use an index from 0 to {known - 1}" if known else "give the view elements",
             at,

@@ -102,6 +102,7 @@ _NUMPY_KINDS = {"f": "float", "i": "int", "u": "uint"}
 _NUMPY_DTYPES = {
     t.name: np.dtype(bool) if t.is_bool else np.dtype(f"{_NUMPY_KINDS[t.kind]}{t.bits}") for t in SCALARS.values()
 }
+_OF_DTYPE = {dtype: SCALARS[name] for name, dtype in _NUMPY_DTYPES.items()}
 
 
 def from_dtype(dtype: np.dtype) -> Scalar:
@@ -110,8 +111,11 @@ def from_dtype(dtype: np.dtype) -> Scalar:
     Raises:
         KeyError: no scalar type has this dtype.
     """
-    for scalar in SCALARS.values():
-        if scalar.dtype == dtype:
+    found = _OF_DTYPE.get(dtype)
+    if found is not None:
+        return found
+    for own, scalar in _OF_DTYPE.items():  # Names and classes are equal to a dtype, but have another hash.
+        if own == dtype:
             return scalar
     raise KeyError(str(dtype))
 

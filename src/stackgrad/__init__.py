@@ -56,9 +56,9 @@ _HOMES: dict[str, str] = {
         ".launch.graphs": "graph RecordedGraph",
         ".launch.dispatch": "perf_dispatch",
         ".data.views": "BufferView",
-        ".compiler.errors": "AdstackOverflow DeviceError DivisionByZero InternalError KernelAssertionError"
-        " KernelSyntaxError KernelTypeError NotDifferentiable OutOfBounds ParseError StackgradError Unsupported"
-        " VerifyError",
+        ".compiler.errors": "AdstackOverflow CallError DeviceError DivisionByZero InternalError KernelAssertionError"
+        " KernelIndexError KernelNameError KernelSyntaxError KernelTypeError NotDifferentiable OutOfBounds ParseError"
+        " StackgradError Unsupported VerifyError",
         ".runtime.usage_errors": "ArgumentError FieldError GradientError MatrixError OptionError StaleFieldError"
         " StructError TapeError UsageError ViewError",
     }.items()

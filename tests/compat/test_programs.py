@@ -80,6 +80,10 @@ def mistyped():
     x[0] = qd.Vector([1.0, 2.0])
 
 @qd.kernel
+def misplaced():
+    x[0, 1] = 1.0
+
+@qd.kernel
 def unknown():
     x[0] = there_is_no_such_name
 
@@ -94,7 +98,9 @@ print(caught(qd.QuadrantsRuntimeError, lambda: outside(7)))
 print(caught(qd.QuadrantsAssertionError, lambda: outside(7)))
 print(caught(RuntimeError, lambda: outside(7)))
 print(caught(qd.QuadrantsCompilationError, mistyped), caught(qd.QuadrantsTypeError, mistyped))
-print(caught(qd.QuadrantsCompilationError, unknown))
+print(caught(qd.QuadrantsCompilationError, unknown), caught(NameError, unknown))
+print(caught(TypeError, mistyped), caught(IndexError, misplaced))
+print(caught(qd.QuadrantsRuntimeTypeError, lambda: outside("a")), caught(TypeError, lambda: outside("a")))
 print(caught(qd.QuadrantsRuntimeError, lambda: qd.field(qd.f32, -1)))
 try:
     raise qd.QuadrantsRuntimeError("own")
@@ -176,7 +182,12 @@ def test_errors_are_caught_under_the_names_of_the_peer(tmp_path: Path) -> None:
         "OutOfBounds",
         "KernelTypeError",
         "KernelTypeError",
-        "KernelSyntaxError",
+        "KernelNameError",
+        "KernelNameError",
+        "KernelTypeError",
+        "KernelIndexError",
+        "CallError",
+        "CallError",
         "FieldError",
         "own",
     ]

@@ -63,6 +63,39 @@ def test_axes_give_the_order_of_nested_loops(axes) -> None:
     np.testing.assert_array_equal(order.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("axes", [(0, 1), (1, 0)])
+def test_axes_outside_of_kernels_and_of_a_box_made_there(axes) -> None:
+    def walk(out, box):
+        for i, j in sg.static(box):
+            out[0] = 10 * out[0] + i + 3 * j
+
+    boxes = [sg.ndrange(2, (1, 3), axes=order) for order in (axes, axes[::-1])]
+    expected = [[0], [0]]
+    for found, box in zip(expected, boxes):
+        walk(found, box)
+    points = [(i, j) for i in range(2) for j in (1, 2)]
+    ordered = sorted(points, key=lambda p: tuple(p[a] for a in axes))
+    assert list(boxes[0]) == ordered and [tuple(I) for I in sg.grouped(boxes[0])] == ordered
+    out, held = sg.field(sg.i32, 1), {"box": boxes[0]}
+
+    @sg.kernel
+    def k():
+        out[0] = 0
+        for _ in range(1):
+            for i, j in held["box"]:
+                out[0] = 10 * out[0] + i + 3 * j
+
+    for held["box"], (found,) in zip(boxes, expected):
+        k()
+        assert out[0] == found
+    assert expected[0] != expected[1]
+
+
+def test_axes_outside_of_kernels_that_are_no_order() -> None:
+    with pytest.raises(sg.KernelTypeError, match="is no order of 2 axes.*\n.*cure: write the numbers 0 to 1"):
+        sg.ndrange(2, 3, axes=(0, 0))
+
+
 def test_axes_of_a_parallel_loop_change_no_result() -> None:
     x, y = filled((3, 4), needs_grad=True), sg.field(sg.f64, (3, 4), needs_grad=True)
 

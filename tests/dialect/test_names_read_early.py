@@ -226,7 +226,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("function", "reason", "cure"), REFUSED, ids=[f.__name__ for f, _, _ in REFUSED])
 def test_is_refused(function: Any, reason: str, cure: str) -> None:
-    with pytest.raises(sg.KernelSyntaxError) as caught:
+    with pytest.raises(sg.KernelNameError) as caught:
         sg.kernel(function)()
     (found,) = caught.value.diagnostics
     assert reason in found.reason and cure in found.cure

@@ -62,7 +62,7 @@ def function(entry: Entry) -> str:
     node = ast.parse(f"def {entry.name}({entry.parameters}) -> {entry.returns}: ...").body[0]
     assert isinstance(node, ast.FunctionDef)
     given = node.args
-    for argument in (*given.posonlyargs, *given.args, given.vararg, given.kwarg):
+    for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
         if argument is not None and argument.annotation is None:
             argument.annotation = ast.Name("Any")
     return ast.unparse(node).partition("\n")[0]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import stackgrad as sg
 from frontend_support import Field, failure, integers, marked, real
-from stackgrad.compiler.errors import KernelSyntaxError, KernelTypeError, Unsupported
+from stackgrad.compiler.errors import KernelNameError, KernelSyntaxError, KernelTypeError, Unsupported
 from stackgrad.compiler.frontend.trace import trace
 
 x, n, grid, zero = real(1, 2, 3), integers(1, 2, 3), Field(sg.f64, (2, 3)), Field(sg.f64)
@@ -44,11 +44,16 @@ def test_class_of_several_mistakes() -> None:
         sg.simt.block.sync()
         print("{}", x[0])
 
+    def of_indices():
+        x[0.5] = 1.0
+        n[-1] = 1
+
     def mixed():
         x[0.5] = 1.0
         sg.simt.block.sync()
 
     assert len(failure(types, KernelTypeError).diagnostics) == 2
+    assert len(failure(of_indices, KernelTypeError).diagnostics) == 2
     assert len(failure(unsupported, Unsupported).diagnostics) == 2
     assert len(failure(mixed, KernelSyntaxError).diagnostics) == 2
 
@@ -57,8 +62,8 @@ def test_two_mistakes_of_one_expression() -> None:
     def k():
         x[0] = first_unknown + second_unknown * first_unknown
 
-    assert [marked(failure(k, KernelSyntaxError), i) for i in (0, 1)] == ["first_unknown", "second_unknown"]
-    assert len(failure(k, KernelSyntaxError).diagnostics) == 2
+    assert [marked(failure(k, KernelNameError), i) for i in (0, 1)] == ["first_unknown", "second_unknown"]
+    assert len(failure(k, KernelNameError).diagnostics) == 2
 
 
 def test_a_mistake_in_a_function_names_the_call_and_is_reported_once() -> None:
@@ -71,7 +76,7 @@ def test_a_mistake_in_a_function_names_the_call_and_is_reported_once() -> None:
             x[i] = wrong(1.0)
         x[0] = wrong(2.0)
 
-    (found,) = failure(k, KernelSyntaxError).diagnostics
+    (found,) = failure(k, KernelNameError).diagnostics
     assert "in `wrong`, called at" in found.reason and found.span is not None
     assert "missing_constant" in found.span.text
 
@@ -86,7 +91,7 @@ def test_what_follows_from_a_mistake_is_silent() -> None:
         while c < 1:
             c += 1
 
-    (found,) = failure(k, KernelSyntaxError).diagnostics
+    (found,) = failure(k, KernelNameError).diagnostics
     assert "missing_pair" in found.reason
 
 

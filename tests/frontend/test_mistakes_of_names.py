@@ -9,7 +9,14 @@ import pytest
 import stackgrad as sg
 from frontend_support import Field, integers, real
 from mistakes import Mistakes, check_mistake
-from stackgrad.compiler.errors import KernelSyntaxError, KernelTypeError, LocatedError, Unsupported
+from stackgrad.compiler.errors import (
+    KernelIndexError,
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LocatedError,
+    Unsupported,
+)
 
 x, n, grid, zero = real(1, 2, 3), integers(1, 2, 3), Field(sg.f64, (2, 3)), Field(sg.f64)
 fields = [x, real(4, 5)]
@@ -21,7 +28,7 @@ mistake = Mistakes()
 # ---- names ------------------------------------------------------------------------------------------------------
 
 
-@mistake(KernelSyntaxError, "the name `FACTR` is not known", "FACTR", "`FACTOR`")
+@mistake(KernelNameError, "the name `FACTR` is not known", "FACTR", "`FACTOR`")
 def unknown_name():
     x[0] = FACTR  # here
 
@@ -31,7 +38,7 @@ def unknown_function():
     x[0] = sg.sine(1.0)  # here
 
 
-@mistake(KernelSyntaxError, "`v` is first assigned inside the block at line", "v", "`v = 0.0`")
+@mistake(KernelNameError, "`v` is first assigned inside the block at line", "v", "`v = 0.0`")
 def name_of_an_ended_block():
     for i in range(3):
         if i > 0:
@@ -39,7 +46,7 @@ def name_of_an_ended_block():
         x[i] = v  # here
 
 
-@mistake(KernelSyntaxError, "`v` is first assigned inside the block at line", "v", "before the block")
+@mistake(KernelNameError, "`v` is first assigned inside the block at line", "v", "before the block")
 def name_of_both_branches():
     for i in range(3):
         if i > 0:
@@ -49,7 +56,7 @@ def name_of_both_branches():
         x[i] = v  # here
 
 
-@mistake(KernelSyntaxError, "`i` is first assigned inside the block", "i")
+@mistake(KernelNameError, "`i` is first assigned inside the block", "i")
 def index_after_its_loop():
     for _ in range(1):
         for i in range(3):
@@ -57,7 +64,7 @@ def index_after_its_loop():
         x[0] = i  # here
 
 
-@mistake(KernelSyntaxError, "`v` is used before it has a value", "v")
+@mistake(KernelNameError, "`v` is used before it has a value", "v")
 def used_before_assignment():
     x[0] = v  # here
     v = 1.0
@@ -87,17 +94,17 @@ def index_that_shadows():
         x[i] = 1.0
 
 
-@mistake(KernelSyntaxError, "`zero` is used before it has a value", "zero", "`zero[None]` for an element")
+@mistake(KernelNameError, "`zero` is used before it has a value", "zero", "`zero[None]` for an element")
 def augmented_field():
     zero += 1.0  # here
 
 
-@mistake(KernelSyntaxError, "`FACTOR` is used before it has a value", "FACTOR", "assign `FACTOR` first")
+@mistake(KernelNameError, "`FACTOR` is used before it has a value", "FACTOR", "assign `FACTOR` first")
 def augmented_number():
     FACTOR += 1.0  # here
 
 
-@mistake(KernelSyntaxError, "`grid` is first assigned inside the block at line", "grid", "or the local another name")
+@mistake(KernelNameError, "`grid` is first assigned inside the block at line", "grid", "or the local another name")
 def field_after_a_local_of_its_name():
     for i in range(3):
         if i > 0:
@@ -118,19 +125,19 @@ def field_as_a_local():
 # ---- elements ---------------------------------------------------------------------------------------------------
 
 
-@mistake(KernelTypeError, "`grid` has 2 axes, but is indexed with 1", "grid[i]", "`grid[i, j]`")
+@mistake(KernelIndexError, "`grid` has 2 axes, but is indexed with 1", "grid[i]", "`grid[i, j]`")
 def too_few_indices():
     for i in range(2):
         x[i] = grid[i]  # here
 
 
-@mistake(KernelTypeError, "`x` has 1 axis, but is indexed with 2", "x[i, 0]", "`x[i]`")
+@mistake(KernelIndexError, "`x` has 1 axis, but is indexed with 2", "x[i, 0]", "`x[i]`")
 def too_many_indices():
     for i in range(2):
         x[i, 0] = 1.0  # here
 
 
-@mistake(KernelTypeError, "`zero` has 0 axes, but is indexed with 1", "zero[0]", "`zero[None]`")
+@mistake(KernelIndexError, "`zero` has 0 axes, but is indexed with 1", "zero[0]", "`zero[None]`")
 def index_of_a_scalar_field():
     zero[0] = 1.0  # here
 
@@ -140,12 +147,12 @@ def real_index():
     n[0] = int(x[0.5 * x[1]])  # here
 
 
-@mistake(KernelTypeError, "the index -1 is negative", "-1", "n - 1")
+@mistake(KernelIndexError, "the index -1 is negative", "-1", "n - 1")
 def negative_index():
     zero[None] = x[-1]  # here
 
 
-@mistake(KernelTypeError, "`x` has 1 axis, but is indexed with 0", "x[None]", "`x[i]`")
+@mistake(KernelIndexError, "`x` has 1 axis, but is indexed with 0", "x[None]", "`x[i]`")
 def none_index():
     x[None] = 1.0  # here
 
@@ -223,7 +230,7 @@ def loop_over_a_scalar_field():
         x[i] = 1.0
 
 
-@mistake(KernelSyntaxError, "the name `unknown_field` is not known", "unknown_field")
+@mistake(KernelNameError, "the name `unknown_field` is not known", "unknown_field")
 def inner_loop_over_an_unknown_name():
     for i in range(2):
         for j in unknown_field:  # here

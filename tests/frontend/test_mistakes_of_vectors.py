@@ -10,7 +10,13 @@ import pytest
 import stackgrad as sg
 from frontend_support import Field, integers, real
 from mistakes import Mistakes, check_mistake
-from stackgrad.compiler.errors import KernelSyntaxError, KernelTypeError, LocatedError
+from stackgrad.compiler.errors import (
+    KernelIndexError,
+    KernelNameError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LocatedError,
+)
 from stackgrad.compiler.frontend.aggregates import MatrixType, StructType
 from stackgrad.compiler.ir.types import f64
 
@@ -141,22 +147,22 @@ def swizzle_written_twice():
     v.xx = sg.Vector([1.0, 2.0])  # here
 
 
-@mistake(KernelTypeError, "the index 3 is outside of a vector of 3", "3", "from 0 to 2")
+@mistake(KernelIndexError, "the index 3 is outside of a vector of 3", "3", "from 0 to 2")
 def index_outside():
     x[0] = w[0][3]  # here
 
 
-@mistake(KernelTypeError, "the index -1 is outside of a vector of 3; indices do not count from the end", "-1")
+@mistake(KernelIndexError, "the index -1 is outside of a vector of 3; indices do not count from the end", "-1")
 def negative_index():
     x[0] = w[0][-1]  # here
 
 
-@mistake(KernelTypeError, "a vector of 3 has 1 axis, but is indexed with 2", "w[0][1, 2]")
+@mistake(KernelIndexError, "a vector of 3 has 1 axis, but is indexed with 2", "w[0][1, 2]")
 def too_many_indices():
     x[0] = w[0][1, 2]  # here
 
 
-@mistake(KernelTypeError, "`w` has 1 axis, but is indexed with 2", "w[0, 1]", "[i][k]")
+@mistake(KernelIndexError, "`w` has 1 axis, but is indexed with 2", "w[0, 1]", "[i][k]")
 def entry_in_the_index_of_the_field():
     x[0] = w[0, 1]  # here
 
@@ -287,7 +293,7 @@ def large_array_as_a_number():
     x[0] = BIG + 1.0  # here
 
 
-@mistake(KernelSyntaxError, "`w` is used before it has a value", "w", "`w[i]` for an element of the field")
+@mistake(KernelNameError, "`w` is used before it has a value", "w", "`w[i]` for an element of the field")
 def updated_field_of_vectors():
     w += 1.0  # here
 
@@ -313,7 +319,7 @@ def sequence_of_another_length():
     s = [1.0, 2.0, 3.0]  # here
 
 
-@mistake(KernelTypeError, "the index 2 is outside of a sequence of 2", "2", "from 0 to 1")
+@mistake(KernelIndexError, "the index 2 is outside of a sequence of 2", "2", "from 0 to 1")
 def index_outside_a_sequence():
     s = [w[0], w[1]]
     x[0] = s[2].x  # here

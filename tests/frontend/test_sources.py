@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from frontend_support import DOUBLE, execute, failure, integers, marked, real, traced
-from stackgrad.compiler.errors import KernelSyntaxError, KernelTypeError
+from stackgrad.compiler.errors import KernelNameError, KernelSyntaxError, KernelTypeError
 from stackgrad.compiler.frontend.source import local_names, read_source
 from stackgrad.compiler.frontend.trace import trace
 
@@ -172,7 +172,7 @@ def test_closure_that_is_empty() -> None:
     def k():
         x[0] = later
 
-    error = failure(k, KernelSyntaxError)
+    error = failure(k, KernelNameError)
     assert marked(error) == "later"
     later = 1.0
     execute(k)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fuzz_support import first_finding, loop_program, wrong_backend, wrong_derivative
 from stackgrad.backends.base import Draws
+from stackgrad.compiler.errors import KernelNameError, KernelSyntaxError, KernelTypeError, Unsupported
 from stackgrad.harness.tools.fuzz import corpus
 from stackgrad.harness.tools.fuzz.bisect import Bisector, Suspect, name_of
 from stackgrad.harness.tools.fuzz.edits import EDITS
@@ -151,7 +152,7 @@ def test_edits_give_programs_that_are_different_and_mostly_valid() -> None:
                 load(candidate)
                 valid += 1
             except Exception as error:
-                assert type(error).__name__ in ("KernelTypeError", "KernelSyntaxError", "Unsupported"), error
+                assert isinstance(error, (KernelNameError, KernelTypeError, KernelSyntaxError, Unsupported)), error
     assert valid >= 30
     assert total - valid < total / 2
 

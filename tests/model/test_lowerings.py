@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from model_support import execute, is_plain, same_bits
 from recorded_support import forward, verdicts
+from stackgrad.compiler.frontend import domains, loops
 from stackgrad.compiler.ir import nodes as n
 from stackgrad.compiler.ir.types import f64, i32
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.harness.tools.model import Program, load, render_ir, run_python, trace_program
 from stackgrad.harness.tools.model import nodes as m
+from stackgrad.harness.tools.model.walk import walk_program
 from stackgrad.harness.tools.strategies import programs, sample
 
 BATCH = 20
@@ -110,6 +114,40 @@ def test_corners(program: Program) -> None:
     assert agree(program)
     changed = execute(render_ir(program), program.arrays(), {})
     assert not same_bits(changed, program.arrays())
+
+
+def ordered_box(grouped: bool, serialize: bool) -> Program:
+    """A loop over a box whose second axis is the outer one: what it stores last shows which iteration came last."""
+    box = m.Box(((None, m.Number(3)), (m.Number(1), m.Number(3))), order=(1, 0))
+    j, k = (m.Part(m.Name("J"), (m.Number(a),)) for a in (0, 1)) if grouped else (m.Name("j"), m.Name("k"))
+    if serialize:
+        body: tuple[m.Stmt, ...] = (
+            m.Assign((m.Element("y", (m.Number(0),)),), (m.Binary("+", m.Binary("*", j, m.Number(10)), k),)),
+        )
+        body = (m.If(m.Compare(("==",), (m.Binary("+", j, k), m.Number(4))), (m.Continue(),)), *body)
+    else:
+        body = (m.Augment(m.Element("y", (j,)), "+", k),)
+    indices = ("J",) if grouped else ("j", "k")
+    return one_lane(m.For(indices, m.Grouped(box) if grouped else box, body, serialize=serialize))
+
+
+@pytest.mark.parametrize("serialize", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_axes_of_a_box_in_another_order(grouped: bool, serialize: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ordered_box(grouped, serialize)
+    assert agree(program)
+    found = execute(render_ir(program), program.arrays(), {})["y"].tolist()  # type: ignore[index]
+    assert found[0] == (12.0 if serialize else program.arrays()["y"][0] + 3.0)
+    right = domains.declared
+    monkeypatch.setattr(
+        loops, "declared", lambda node, domain, indices: right(node, replace(domain, order=None), indices)
+    )
+    assert not agree(program), "a frontend that mixes up the indices is found"
+
+
+def test_other_orders_of_axes_are_drawn() -> None:
+    boxes = (node for seed in range(200) for node in walk_program(sample(seed)) if isinstance(node, m.Box))
+    assert {box.order for box in boxes} == {(), (0, 1), (1, 0)}
 
 
 def test_early_returns_of_two_types() -> None:

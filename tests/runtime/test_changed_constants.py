@@ -279,5 +279,5 @@ def test_a_table_of_names_that_is_replaced_or_loses_one() -> None:
     program.names["number"] = 8.0
     check(8.0)
     del program.names["number"]
-    with pytest.raises(sg.KernelSyntaxError, match="the name `number` is not known"):
+    with pytest.raises(sg.KernelNameError, match="the name `number` is not known"):
         program.kernel()

@@ -197,6 +197,18 @@ def test_a_failed_trace_keeps_nothing_alive(worked: list[str]) -> None:
     assert worked == ["run"] * 3, "another object is another call"
 
 
+def test_a_failed_trace_outlives_what_stood_for_its_arguments(worked: list[str]) -> None:
+    @sg.kernel
+    def run(x: sg.template()):  # type: ignore[no-untyped-def, valid-type]
+        x[0] = missing  # type: ignore[name-defined]  # noqa: F821
+
+    x, _ = fields()
+    for _ in range(3):
+        refused(lambda: run(x))
+        gc.collect()
+    assert worked == ["run"]
+
+
 # ---- gradients -------------------------------------------------------------------------------------------------------
 
 

@@ -191,3 +191,30 @@ def test_the_pattern_of_simulators(traced: list[str]) -> None:
     simulator.loss[None] = 0.0
     simulator.substep(times(1.0))
     assert traced == ["substep"] * 2 and simulator.loss[None] == 16 * 5.0 * 0.5 * 6
+
+
+def _struct() -> tuple[Any, Any]:
+    held = sg.types.struct(a=sg.f64)(a=1.0)
+    return lambda: (lambda own: lambda: own.a)(held), lambda value: setattr(held, "a", value)
+
+
+def _large_dictionary() -> tuple[Any, Any]:
+    held = {"a": 1.0} | dict.fromkeys(range(300), 0)
+    return lambda: (lambda own: lambda: own["a"])(held), lambda value: held.update(a=value)
+
+
+@pytest.mark.parametrize("make", [_struct, _large_dictionary])
+def test_equal_functions_see_changes_of_what_they_share(make: Any, traced: list[str]) -> None:
+    """What the closure of an argument contains may change between two calls."""
+    x, (given, change) = sg.field(sg.f64, COUNT), make()
+
+    @sg.kernel
+    def run(f: sg.template()):  # type: ignore[no-untyped-def, valid-type]
+        for i in x:
+            x[i] = f()
+
+    for value in (1.0, 2.0):
+        change(value)
+        for _ in range(3):
+            run(given())
+            assert x[0] == value

@@ -74,18 +74,19 @@ _ENTRIES = (
     ),
     Entry(
         "ndrange",
-        "*axes",
+        "*spans, axes=None",
         """Return a box of indices for a loop: `for i, j in sg.ndrange(n, (1, m)):`.
 
         The outermost loop of a kernel over a box is parallel. One name in place of several, as in `for I in ...`,
         stands for the vector of all indices. Outside kernels, points are visited in row-major order.
 
         Args:
-            *axes: For each axis an extent n, which means 0 to n - 1, or a pair (begin, end) with an exclusive end.
+            *spans: For each axis an extent n, which means 0 to n - 1, or a pair (begin, end) with an exclusive end.
+            axes: The number of the axis of each nested loop, outermost first; None for the order of the spans.
 
         Raises:
             KernelSyntaxError: In a kernel, the call stands elsewhere than after `in` of a loop, or without an axis.
-            KernelTypeError: In a kernel, an axis is neither an extent nor a pair.""",
+            KernelTypeError: `axes` is no order of the axes; in a kernel, an axis is neither an extent nor a pair.""",
         returns="Iterator[Any]",
     ),
     Entry(

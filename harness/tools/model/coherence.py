@@ -57,6 +57,7 @@ def check(program: m.Program) -> None:
     _at(".kernel", lambda: _lists(program))
     _at(".kernel", lambda: _blocks(program))
     _at(".kernel", lambda: _members(program))
+    _at(".kernel", lambda: _orders(program))
     _at(".kernel", lambda: _size(program))
 
 
@@ -218,6 +219,13 @@ def _members(program: m.Program) -> None:
     for node in walk_program(program):
         if isinstance(node, m.Member) and node.name not in known:
             raise MalformedDataError(f"{node.name} is no member of a type of the program", "declare it")
+
+
+def _orders(program: m.Program) -> None:
+    """Raise MalformedDataError if the keyword `axes` of a box is no order of its axes."""
+    for node in walk_program(program):
+        if isinstance(node, m.Box) and node.order and sorted(node.order) != list(range(len(node.axes))):
+            raise MalformedDataError(f"{node.order} is no order of {len(node.axes)} axes", "name each axis once")
 
 
 def _size(program: m.Program) -> None:

@@ -61,6 +61,7 @@ _PEER_LACKS = frozenset(
         "frexp",
         "range with a step",
         "reversed",
+        "ndrange with axes",
         "generator expressions",
         "slices backward",
         "atomic_exchange",

@@ -174,7 +174,16 @@ def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
     if isinstance(domain, m.Over):
         return axes_of(t, domain.field)
     ends = domain.axes if isinstance(domain, m.Box) else ((domain.begin, domain.end),)  # type: ignore[attr-defined]
-    return [_axis(t, begin, end) for begin, end in [(_bound(t, b), t.expr(e)) for b, e in ends]]
+    axes = [_axis(t, begin, end) for begin, end in [(_bound(t, b), t.expr(e)) for b, e in ends]]
+    order = _order(domain)
+    return [axes[k] for k in order] if order else axes
+
+
+def _order(domain: m.Domain) -> tuple[int, ...]:
+    """Return the axis of each nested loop over a box, outermost first; () if this is the order of the text."""
+    if isinstance(domain, m.Grouped):
+        return _order(domain.domain)
+    return domain.order if isinstance(domain, m.Box) else ()
 
 
 def _bound(t: Lowerer, begin: m.Expr | None) -> ModelOperand:
@@ -242,6 +251,9 @@ def _parallel(t: Lowerer, s: m.For) -> None:
 
 def _named(s: m.For, indices: Sequence[Value]) -> dict[str, ModelOperand]:
     """Return the operand of each index name of a loop; a sole name for several axes gets the index vector."""
+    order = _order(s.domain)
+    if order:
+        indices = [indices[order.index(k)] for k in range(len(order))]
     if isinstance(s.domain, m.Grouped) or len(s.indices) < len(indices):
         return {s.indices[0]: TensorOperand((len(indices),), tuple(indices))}
     return dict(zip(s.indices, indices, strict=True))

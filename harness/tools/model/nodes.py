@@ -69,9 +69,14 @@ class Range(Domain):
 
 @enter
 class Box(Domain):
-    """Represent `ndrange(...)`; an axis is a pair (begin or None, end)."""
+    """Represent `ndrange(...)`; an axis is a pair (begin or None, end).
+
+    Attributes:
+        order: The keyword `axes`: the number of the axis of each nested loop, outermost first; () without keyword.
+    """
 
     axes: tuple[tuple[Expr | None, Expr], ...]
+    order: tuple[int, ...] = ()
 
 
 @enter

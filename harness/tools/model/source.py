@@ -129,7 +129,7 @@ def _range(w: Writer, d: m.Range) -> str:
 
 @DOMAIN_TEXT.row(m.Box)
 def _box(w: Writer, d: m.Box) -> str:
-    return w.function("ndrange", *(w.expr(e) if b is None else f"({w.expr(b)}, {w.expr(e)})" for b, e in d.axes))
+    return w.function("ndrange", *(w.axis(b, e) for b, e in d.axes), *w.order(d))
 
 
 @DOMAIN_TEXT.row(m.Over)

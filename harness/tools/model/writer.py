@@ -73,6 +73,17 @@ class Writer:
         """Return the text of a call of the kernel language's function `name`, with these argument texts."""
         return f"{self.dialect.function(name)}({', '.join(args)})"
 
+    def axis(self, begin: m.Expr | None, end: m.Expr) -> str:
+        """Return the text of an axis of `ndrange`: an extent or a pair."""
+        return self.expr(end) if begin is None else f"({self.expr(begin)}, {self.expr(end)})"
+
+    def order(self, box: m.Box) -> tuple[str, ...]:
+        """Return the text of the keyword `axes` of a box, or nothing. Raise NotInDialect if the dialect lacks it."""
+        if not box.order:
+            return ()
+        self.dialect.need("ndrange with axes")
+        return (f"axes={box.order!r}",)
+
     def dtype(self, dtype: Any) -> str:
         """Return the text of a scalar type in the dialect."""
         return f"{self.dialect.alias}.{dtype}"

@@ -236,7 +236,8 @@ class Kernels(Patterns):
         n = Number(self.n)
         if kind in ("box", "matrix"):
             columns = {self.fresh("i"): IntInterval(i32, 0, 2)}
-            domain = m.Over("g") if kind == "matrix" else m.Box(((None, n), (Number(0), Number(3))))
+            box = m.Box(((None, n), (Number(0), Number(3))))
+            domain = m.Over("g") if kind == "matrix" else self.ordered(box)
             return domain, index | columns
         if kind == "extent":
             return m.Range(None, m.Extent("x", 0)), index

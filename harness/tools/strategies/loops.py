@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ....compiler.ir.types import i32
 from ..model import nodes as m
@@ -38,6 +39,10 @@ class Loops(VectorStatements):
         if isinstance(domain, m.Box) and self.draw.boolean(0.3):
             return [self.grouped(domain, tuple(indices), self.fresh("J"), body)]
         return [m.For(tuple(indices), domain, tuple(body))]
+
+    def ordered(self, box: m.Box) -> m.Box:
+        """Return a box of two axes whose loops are perhaps nested in another order than the text has them."""
+        return replace(box, order=self.draw.choice(((0, 1), (1, 0)))) if self.draw.boolean(0.3) else box
 
     def grouped(self, domain: m.Over | m.Box, indices: tuple[str, ...], group: str, body: list[Stmt]) -> m.For:
         """Return a loop over an index vector, whose first statement unpacks the vector into named indices.
@@ -186,7 +191,7 @@ class Loops(VectorStatements):
         with self.only_reading():
             axes = ((None, strip_cast(self.trips(2))), (Number(1), Number(3)))
         indices = {self.fresh("j"): IntInterval(i32, 0, 1), self.fresh("j"): IntInterval(i32, 1, 2)}
-        return m.Box(axes), indices
+        return self.ordered(m.Box(axes)), indices
 
     def _unrolled(self) -> list[Stmt]:
         domain = self.draw.choice((m.Unrolled(0, 2), m.Unrolled(0, 3), m.Unrolled(2, -1, -1)))

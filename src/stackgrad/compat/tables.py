@@ -61,10 +61,10 @@ RENAMED: dict[str, str] = {
 ERRORS: dict[str, str] = {
     "AssertionError": ".compiler.errors:CheckError",
     "CompilationError": ".compiler.errors:LocatedError",
-    "IndexError": ".compiler.errors:OutOfBounds",
-    "NameError": ".compiler.errors:KernelSyntaxError",
+    "IndexError": ".compiler.errors:KernelIndexError",
+    "NameError": ".compiler.errors:KernelNameError",
     "RuntimeError": ".compiler.errors:ExecutionError",
-    "RuntimeTypeError": ".compiler.errors:KernelTypeError",
+    "RuntimeTypeError": ".compiler.errors:CallError",
     "SyntaxError": ".compiler.errors:KernelSyntaxError",
     "TypeError": ".compiler.errors:KernelTypeError",
 }

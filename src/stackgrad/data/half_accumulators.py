@@ -97,7 +97,7 @@ def accumulator_of(narrow: np.ndarray, owner: Any = None, on_device: bool = Fals
 
 def accumulators_of(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
     """Return the accumulators among the arrays of a launch."""
-    return tuple(array for array in arrays if isinstance(array, Accumulator))
+    return tuple([array for array in arrays if isinstance(array, Accumulator)])
 
 
 def rounding_launch(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:

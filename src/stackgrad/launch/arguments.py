@@ -1,7 +1,7 @@
 """Check the arguments of a kernel call against the parameters, and return them by name.
 
 Invariant: what this module returns fits: Python numbers that their scalar parameters can hold, and fields or
-C-contiguous NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a KernelTypeError at the `def`
+C-contiguous NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a CallError at the `def`
 of the kernel.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.errors import KernelTypeError, Span, short_repr
+from ..compiler.errors import CallError, Span, short_repr
 from ..compiler.frontend.aggregates import ElementType, MatrixType, StructType
 from ..compiler.frontend.protocols import is_host_matrix, is_host_struct
 from ..compiler.ir.kernels import Param
@@ -52,9 +52,9 @@ class CallSignature:
         self.defaults = defaults or {}
         self._checks = tuple((p.name, checker_of(p.type)) for p in params if isinstance(p.type, Scalar))
 
-    def error(self, reason: str, cure: str) -> KernelTypeError:
-        """Return a KernelTypeError for a wrong call of this kernel, with reason and cure."""
-        return KernelTypeError(f"kernel {self.kernel}: {reason}", cure, self.span)
+    def error(self, reason: str, cure: str) -> CallError:
+        """Return a CallError for a wrong call of this kernel, with reason and cure."""
+        return CallError(f"kernel {self.kernel}: {reason}", cure, self.span)
 
     def positional(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments in the order of the parameters, with defaults filled in."""
@@ -64,7 +64,7 @@ class CallSignature:
         """Return the scalar arguments of a call by name.
 
         Raises:
-            KernelTypeError: The number of arguments is wrong, or a scalar does not fit its parameter.
+            CallError: The number of arguments is wrong, or a scalar does not fit its parameter.
         """
         if len(args) != len(self.params):
             args = self.positional(args, {})
@@ -91,13 +91,13 @@ class CallSignature:
             if isinstance(p.type, ArrayType)
         }
 
-    def _count(self, given: int) -> KernelTypeError:
-        """Return a KernelTypeError that says how many arguments a call gave, and which parameters the kernel has."""
+    def _count(self, given: int) -> CallError:
+        """Return a CallError that says how many arguments a call gave, and which parameters the kernel has."""
         wanted = ", ".join(f"{p.name}: {p.type}" for p in self.params) or "none"
         return self.error(f"takes {len(self.params)} arguments, got {given}", f"its parameters: {wanted}")
 
-    def _misfit(self, name: str, misfit: ArgumentMismatch) -> KernelTypeError:
-        """Return a KernelTypeError for an argument that does not fit its parameter."""
+    def _misfit(self, name: str, misfit: ArgumentMismatch) -> CallError:
+        """Return a CallError for an argument that does not fit its parameter."""
         dtype = next(p.type for p in self.params if p.name == name)
         return self.error(f"the parameter {name}: {dtype} {misfit.reason}", misfit.cure)
 
@@ -110,7 +110,7 @@ class CallSignature:
             value: The argument.
 
         Raises:
-            KernelTypeError: The argument is no array of this dtype and rank, or is not C-contiguous and writable.
+            CallError: The argument is no array of this dtype and rank, or is not C-contiguous and writable.
         """
         if not isinstance(value, (Array, np.ndarray)):
             raise self._misfit(name, cannot_take(value))
@@ -137,8 +137,8 @@ def arrange_arguments(
     defaults: Mapping[str, Any],
     args: tuple[Any, ...],
     keywords: Mapping[str, Any],
-    error: Callable[[str, str], KernelTypeError],
-    count: Callable[[int], KernelTypeError],
+    error: Callable[[str, str], CallError],
+    count: Callable[[int], CallError],
 ) -> tuple[Any, ...]:
     """Return the arguments of a call in the order of the parameters.
 

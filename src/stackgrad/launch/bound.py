@@ -58,14 +58,16 @@ def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[
     """
     memory: dict[str, np.ndarray] = {}
     for name in names:
-        found = bound_to(program, arrays, name)
+        found = arrays.get(name)
+        if found is None:
+            found = bound_to(program, arrays, name)
         memory[name] = found.buffer if isinstance(found, Array) else found
     if len(memory) > 1:
-        _refuse_aliases(program.label, memory)
+        _refuse_aliases(program, memory)
     return memory
 
 
-def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
+def _refuse_aliases(program: Program, memory: Mapping[str, np.ndarray]) -> None:
     """Raise ArgumentError if two arrays overlap; the compiler assumes that they do not."""
     spans = []
     for name, array in memory.items():
@@ -75,14 +77,20 @@ def _refuse_aliases(kernel: str, memory: Mapping[str, np.ndarray]) -> None:
     spans.sort()
     for (_, end, first), (begin, _, second) in pairwise(spans):
         if begin < end:
-            reason = f"kernel {kernel}: {first} and {second} are the same memory"
+            reason = f"kernel {program.label}: {first} and {second} are the same memory"
             raise ArgumentError(reason, "give each parameter an array of its own")
 
 
 def fields_of(program: Program, arrays: Arrays, names: Sequence[str]) -> tuple[Array, ...]:
     """Return the fields among the named arrays, without duplicates."""
-    found = [bound_to(program, arrays, name) for name in names]
-    return tuple({id(f): f for f in found if isinstance(f, Array)}.values())
+    found = {}
+    for name in names:
+        array = arrays.get(name)
+        if array is None:
+            array = bound_to(program, arrays, name)
+        if isinstance(array, Array):
+            found[id(array)] = array
+    return tuple(found.values())
 
 
 def shapes_of(memory: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
@@ -121,6 +129,10 @@ def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tupl
     """
     if not (launcher.lowered.before.keys() | launcher.lowered.states.keys()).isdisjoint(launcher.versioned):
         return None
-    found = [bound_to(program, arrays, name) for name in launcher.versioned]
-    fields = tuple(f for f in found if isinstance(f, Array))
-    return fields if len(fields) == len(found) else None
+    found = []
+    for name in launcher.versioned:
+        array = bound_to(program, arrays, name)
+        if not isinstance(array, Array):
+            return None
+        found.append(array)
+    return tuple(found)

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..compiler.errors import KernelTypeError, Span, warn
+from ..compiler.errors import CallError, Span, warn
 from ..data.leaves import ArgumentMismatch
 from ..runtime.guards import hold
 from ..runtime.session import RUNTIME
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..compiler.frontend.type_inference import FrontendOptions
     from .native_launches import Handle
     from .program import Binding
+    from .shared_traces import Places
 
 _MANY = 64
 """Number of entries of one kernel after which it warns."""
@@ -83,6 +84,7 @@ class CallCache:
         matchers: The matcher of each parameter.
         trace: The function that traces the kernel.
         takes_numbers: True if all parameters are numbers, and the kernel returns nothing.
+        place: A function that finds where equal kernels leave their traces, or None if none can be equal.
         is_faulty: True if the annotation of a parameter is wrong, which the trace will say.
         entries: The entries by key.
         last: What was launched last.
@@ -97,6 +99,7 @@ class CallCache:
         trace: Tracing,
         constant: bool = False,
         takes_numbers: bool = False,
+        place: Places | None = None,
     ) -> None:
         self.generation = RUNTIME.generation
         self.name = name
@@ -107,6 +110,7 @@ class CallCache:
         self.matchers: tuple[Matcher, ...] = tuple(matcher_of(p, options) for p in parameters)
         self.trace = trace
         self.takes_numbers = takes_numbers
+        self.place = place
         self.is_faulty = any(p.kind == "faulty" for p in parameters)
         self.entries: dict[tuple[Any, ...], Entry] = {}
         self.last: Specialization | None = None
@@ -159,7 +163,7 @@ class CallCache:
         """Split the arguments of a call into numbers, arrays and the key that selects a specialization.
 
         Raises:
-            KernelTypeError: An argument does not fit its parameter.
+            CallError: An argument does not fit its parameter.
         """
         return take_apart(self.matchers, args, self.misfit)
 
@@ -224,7 +228,7 @@ class CallCache:
         return found
 
     def bound(self, entry: Entry, call: Call) -> Binding:
-        """Return a binding of the entry's program to the arrays of a call. Raise KernelTypeError for unfit arrays."""
+        """Return a binding of the entry's program to the arrays of a call. Raise CallError for unfit arrays."""
         try:
             return entry.special.binding(call.leaves)
         except ArgumentMismatch as misfit:
@@ -257,11 +261,12 @@ class CallCache:
                 return found
             self._warn_of_many()
             parameters = list(zip(self.names, self.matchers, args))
+            place = self.place(key, call.owners) if self.place and equal is None and not fixed else None
             special = self._failed.once(
                 key,
                 call.owners,
                 lambda reads: specialised(
-                    parameters, call.leaves, fixed, self.trace, self.span, self.constant, equal, reads
+                    parameters, call.leaves, fixed, self.trace, self.span, self.constant, equal, reads, place
                 ),
             )
             made = self.entries[key] = Entry(key, special, equal, self)
@@ -370,12 +375,12 @@ class CallCache:
 
     # -- mistakes -------------------------------------------------------------------------------------------
 
-    def error(self, reason: str, cure: str) -> KernelTypeError:
-        """Return a KernelTypeError for a wrong call of this kernel, with reason and cure."""
-        return KernelTypeError(f"kernel {self.name}: {reason}", cure, self.span)
+    def error(self, reason: str, cure: str) -> CallError:
+        """Return a CallError for a wrong call of this kernel, with reason and cure."""
+        return CallError(f"kernel {self.name}: {reason}", cure, self.span)
 
-    def _count(self, given: int) -> KernelTypeError:
-        """Return a KernelTypeError that says that a call gave `given` arguments, and how many the kernel takes."""
+    def _count(self, given: int) -> CallError:
+        """Return a CallError that says that a call gave `given` arguments, and how many the kernel takes."""
         wanted = ", ".join(f"{n}{self._type(k)}" for k, n in enumerate(self.names)) or "none"
         return self.error(f"takes {len(self.names)} arguments, got {given}", f"its parameters: {wanted}")
 
@@ -384,7 +389,7 @@ class CallCache:
         matcher = self.matchers[at]
         return f": {matcher.dtype}" if isinstance(matcher, ScalarMatcher) else ""
 
-    def misfit(self, at: int, misfit: ArgumentMismatch) -> KernelTypeError:
-        """Return a KernelTypeError for argument number `at`, which does not fit its parameter."""
+    def misfit(self, at: int, misfit: ArgumentMismatch) -> CallError:
+        """Return a CallError for argument number `at`, which does not fit its parameter."""
         kind = self._type(at) if self.takes_numbers else ":"
         return self.error(f"the parameter {self.names[at]}{kind} {misfit.reason}", misfit.cure)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,14 +20,16 @@ from ..backends.forks import free_in_child
 from ..compiler.frontend.functions import NDRange
 from ..compiler.frontend.members import is_container
 from ..compiler.frontend.parts import Take, module_names, take_of
-from ..compiler.frontend.protocols import is_any_field, is_host_matrix, is_host_struct, is_host_view
+from ..compiler.frontend.protocols import is_any_field, is_host_matrix, is_host_struct
 from ..compiler.frontend.reads import NUMBERS
-from ..compiler.frontend.snapshots import word
+from ..compiler.frontend.snapshots import is_compared_by_content, reference_to, struct_parts, word
 from ..runtime.fresh_objects import Reach
 from ..runtime.guards import hold
 
 if TYPE_CHECKING:
     from ..runtime.guards import Guard
+
+T = TypeVar("T")
 
 _MOST_PARTS = 256
 _MOST_BYTES = 4096
@@ -35,18 +38,22 @@ _USES = 16
 
 
 class _Same:
-    """Represent a key that equals another key only if both hold the very same object."""
+    """Represent a key that equals another key only if both hold the very same object, which is still alive."""
 
-    __slots__ = ("thing",)
+    __slots__ = ("_refer", "_number")
 
     def __init__(self, thing: object) -> None:
-        self.thing = thing
+        self._refer, self._number = reference_to(thing), id(thing)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.thing is self.thing
+        if self is other:
+            return True
+        return (
+            isinstance(other, _Same) and self._number == other._number and self._refer() is other._refer() is not None
+        )
 
     def __hash__(self) -> int:
-        return id(self.thing)
+        return self._number
 
 
 class _NotComparable(Exception):
@@ -71,17 +78,22 @@ class _Place:
 class Content:
     """Represent the contents of the arguments that a call cache usually recognizes by identity, as a key.
 
+    Args:
+        owners: The arguments.
+        has_fields: True if an object that contains fields is compared by its parts, and the fields by identity.
+
     Attributes:
         key: A key that is equal for equal arguments.
         places: The number and the place of each object in the arguments that is compared by its parts, by id.
         lasting: Objects in the arguments, or arguments, that are compared by identity.
     """
 
-    __slots__ = ("key", "places", "lasting", "_left", "_compared")
+    __slots__ = ("key", "places", "lasting", "_has_fields", "_left", "_compared")
 
-    def __init__(self, owners: Sequence[Any]) -> None:
+    def __init__(self, owners: Sequence[Any], has_fields: bool = False) -> None:
         self.places: dict[int, tuple[int, _Place]] = {}
         self.lasting: list[Any] = []
+        self._has_fields = has_fields
         self._left, self._compared = _MOST_PARTS, len(owners)
         self.key: Hashable = tuple([self._key(owner, None, k) for k, owner in enumerate(owners)])
 
@@ -101,7 +113,7 @@ class Content:
         try:
             return self._key_of_parts(value, step, around)
         except _NotComparable:
-            if _is_memory(value) and step is not None:
+            if step is not None and self._decides(value):
                 raise
             self._left = left
             for number in list(self.places)[count:]:
@@ -109,6 +121,15 @@ class Content:
             self.lasting.append(value)
             self._compared -= step is None
             return _Same, id(value)
+
+    def _decides(self, value: Any) -> bool:
+        """Return True if an object that cannot be compared makes what contains it one that cannot be compared either.
+
+        No guard watches the parts of what is compared. So a part whose content may change must be compared by it.
+        """
+        if is_any_field(value):  # An entry that serves equal arguments would keep the fields alive that it uses.
+            return not self._has_fields
+        return is_compared_by_content(value)
 
     def _key_of_parts(self, value: Any, step: Callable[[Any], Any] | None, around: Any) -> Hashable:
         kind, take, header = _apart(value)
@@ -124,8 +145,8 @@ class Content:
         if isinstance(parts, dict):
             names = tuple([word(name) if isinstance(name, NUMBERS) else _Same(name) for name in parts])
             keys = [self._key(one, _item(take, name), place) for name, one in parts.items()]
-            return kind, header, names, tuple(keys)
-        return kind, header, tuple([self._key(one, _item(take, k), place) for k, one in enumerate(parts)])
+            return _Same(kind), header, names, tuple(keys)
+        return _Same(kind), header, tuple([self._key(one, _item(take, k), place) for k, one in enumerate(parts)])
 
 
 def _item(take: Take, key: Any) -> Callable[[Any], Any]:
@@ -141,7 +162,7 @@ def _plain_key(value: Any) -> Hashable | None:
     if isinstance(value, (type, ModuleType)):
         return _Same(value)
     if isinstance(value, NDRange):
-        return kind, value.axes
+        return kind, value.axes, value.order
     if isinstance(value, (set, frozenset)) and all(isinstance(one, NUMBERS) for one in value):
         return kind, tuple(sorted(map(repr, map(word, value))))
     if is_host_matrix(value):
@@ -158,18 +179,15 @@ def _apart(value: Any) -> tuple[type, Take, Hashable]:
         if getattr(value, "__dict__", None):
             raise _NotComparable
         return kind, dict if isinstance(value, dict) else tuple, None
-    take = None if _is_memory(value) or is_container(value) or is_host_struct(value) else take_of(value)
+    if is_host_struct(value):
+        return kind, struct_parts, None
+    is_whole = is_any_field(value) or is_container(value) or is_compared_by_content(value)
+    take = None if is_whole else take_of(value)
     if take is None:
         raise _NotComparable
-    if isinstance(value, FunctionType):
-        return kind, take, (word(value.__code__), _Same(module_names(value)))
+    if isinstance(value, FunctionType):  # Guards look up its global names, in whichever module it is.
+        return kind, take, (word(value.__code__), module_names(value) is None)
     return kind, take, None
-
-
-def _is_memory(value: Any) -> bool:
-    """Return True if a value is a field or a large array; an object that holds it is compared by identity."""
-    # An entry keeps the fields alive that its kernel uses. So it must end with an object that has fields of its own.
-    return is_any_field(value) or is_host_view(value) or isinstance(value, np.ndarray)
 
 
 def content_of(owners: Sequence[Any]) -> Content | None:
@@ -178,38 +196,27 @@ def content_of(owners: Sequence[Any]) -> Content | None:
     return content if content.is_compared else None
 
 
-class EqualCalls:
-    """Represent the calls that a cache entry serves because their arguments equal those of its trace.
+class Roots:
+    """Represent the arguments of the call being checked, in which guards find the parts that they compare."""
 
-    Attributes:
-        key: The key of these calls.
-        lasting: Objects that must be the same in all of these calls, by id.
-    """
+    __slots__ = ("_lock", "_owners")
 
-    __slots__ = ("key", "lasting", "_content", "_guards", "_owners", "_lock", "_last", "_uses")
-
-    def __init__(self, key: Hashable, content: Content, owners: Sequence[Any]) -> None:
-        self.key = key
-        self.lasting = frozenset(map(id, content.lasting))
-        self._content: Content | None = content
-        self._guards: tuple[Guard, ...] = ()
-        self._owners: Sequence[Any] = owners
+    def __init__(self) -> None:
         self._lock = free_in_child(threading.RLock())
-        self._last: list[Reach] = []
-        self._uses = 0
+        self._owners: Sequence[Any] = ()
 
-    def guard(self, make: Callable[[Mapping[int, tuple[Any, Reach]]], tuple[Guard, ...]]) -> None:
-        """Create guards on all that the trace read besides the contents of the arguments; called after the trace.
+    def ask(self, owners: Sequence[Any], question: Callable[[], T]) -> T:
+        """Call a function while these arguments are those of the call being checked, and return its result."""
+        with self._lock:
+            before, self._owners = self._owners, owners
+            try:
+                return question()
+            finally:
+                self._owners = before
 
-        Args:
-            make: A function that returns guards, given how to reach each object in the arguments of a later call.
-        """
-        content, self._content = self._content, None
-        assert content is not None, "called once"
-        self._guards = make(
-            {number: (place.thing, self._reach(place)) for number, (_, place) in content.places.items()}
-        )
-        self._owners = ()
+    def reaches(self, content: Content) -> Mapping[int, tuple[Any, Reach]]:
+        """Return each object of a content, by id, with a function that finds the one in its place."""
+        return {number: (place.thing, self._reach(place)) for number, (_, place) in content.places.items()}
 
     def _reach(self, place: _Place) -> Reach:
         """Return a function that finds the object at a position in the arguments of the call being checked."""
@@ -227,14 +234,41 @@ class EqualCalls:
 
         return reach
 
+
+class EqualCalls:
+    """Represent the calls that a cache entry serves because their arguments equal those of its trace.
+
+    Attributes:
+        key: The key of these calls.
+        lasting: Objects that must be the same in all of these calls, by id.
+    """
+
+    __slots__ = ("key", "lasting", "_content", "_guards", "_owners", "_roots", "_last", "_uses")
+
+    def __init__(self, key: Hashable, content: Content, owners: Sequence[Any]) -> None:
+        self.key = key
+        self.lasting = frozenset(map(id, content.lasting))
+        self._content: Content | None = content
+        self._guards: tuple[Guard, ...] = ()
+        self._owners: Sequence[Any] = owners
+        self._roots = Roots()
+        self._last: list[Reach] = []
+        self._uses = 0
+
+    def guard(self, make: Callable[[Mapping[int, tuple[Any, Reach]]], tuple[Guard, ...]]) -> None:
+        """Create guards on all that the trace read besides the contents of the arguments; called after the trace.
+
+        Args:
+            make: A function that returns guards, given how to reach each object in the arguments of a later call.
+        """
+        content, self._content = self._content, None
+        assert content is not None, "called once"
+        owners, self._owners = self._owners, ()
+        self._guards = self._roots.ask(owners, lambda: make(self._roots.reaches(content)))
+
     def hold(self, owners: Sequence[Any]) -> bool:
         """Return True if the kernel would read the same values in a trace with these arguments as in the entry's."""
-        with self._lock:
-            self._owners = owners
-            try:
-                return hold(self._guards)
-            finally:
-                self._owners = ()
+        return self._roots.ask(owners, partial(hold, self._guards))
 
     def count(self, owners: Sequence[Any]) -> bool:
         """Count a call; return False after many calls with the same objects, which deserve an entry of their own."""

@@ -21,6 +21,7 @@ from .calls import Call
 from .callsites import CallSite
 from .classes import BoundKernel
 from .constant_launches import CONSTANT
+from .shared_traces import places_of
 from .specializations import TRACING
 from .statistics import KernelStats, stats_of
 from .text_kernels import TextKernel, kernel_from_text
@@ -59,7 +60,7 @@ class Kernel(Generic[P, R]):
 
     The function is traced at the first call after `init`, and again for each other kind of arguments: arrays of another
     type or rank, other templates. Then the located errors of the compiler are raised. Arguments that do not fit raise a
-    KernelTypeError at the `def` of the function. In a class the kernel is a method: `obj.k(...)`, `obj.k.grad(...)`.
+    CallError at the `def` of the function. In a class the kernel is a method: `obj.k(...)`, `obj.k.grad(...)`.
 
     is_constant: derivatives take its launches for constant, and its gradient is empty; see `sg.ad.no_grad`.
 
@@ -228,7 +229,8 @@ class Kernel(Generic[P, R]):
         read_source(function)
         parameters = parameters_of(function, options, self._method)
         takes_numbers = {p.kind for p in parameters} <= {"scalar"} and not returns_value(function)
-        return CallCache(self.__name__, parameters, options, span, self._traced, self.is_constant, takes_numbers)
+        place = places_of(function, self.is_constant, self._method)
+        return CallCache(self.__name__, parameters, options, span, self._traced, self.is_constant, takes_numbers, place)
 
     def _traced(self, given: Mapping[str, Any], reads: list[Read]) -> Traced:
         """Trace the kernel with the given stand-ins for its parameters, show the warnings, and return the trace."""

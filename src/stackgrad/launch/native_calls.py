@@ -284,9 +284,11 @@ def _offset_of(leaf: Array) -> int:
     """Return the byte offset, in an array object, of the pointer to the words that describe its memory."""
     kind = type(leaf)
     if kind not in _OFFSETS:
-        places = range(16, kind.__basicsize__, 8)
-        at = (k for k in places if ctypes.c_int64.from_address(id(leaf) + k).value == id(leaf.words))
-        _OFFSETS[kind] = next(at)
+        at, words = 16, id(leaf.words)
+        while ctypes.c_int64.from_address(id(leaf) + at).value != words:
+            at += 8
+        assert at < kind.__basicsize__, "an array refers to its words"
+        _OFFSETS[kind] = at
     return _OFFSETS[kind]
 
 

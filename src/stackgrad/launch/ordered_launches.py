@@ -125,7 +125,7 @@ class OrderedLaunch:
             own = {**self._records(binding, scalars), **self._apart(binding)}
             found = Binding(self.program, {**binding.arrays, **own})
             found.own = own
-            found.again = lambda given: self.binding(binding, given).launch(given)
+            found.replay = lambda given: self.binding(binding, given).launch(given)
             return found
         known = self._bindings.get(binding)
         if known is None:

@@ -259,7 +259,7 @@ class Binding:
     """Represent a program bound to the arrays that it runs on; it can be launched with any scalar arguments.
 
     `arrays` has a field or a NumPy array for each array parameter, already checked, and for `x.grad` where that is not
-    the field's own. `own` are arrays of one launch. `again` launches once more, with new arrays in the place of `own`.
+    the field's own. `own` are arrays of one launch; `replay` launches once more, with new arrays in the place of `own`.
     """
 
     __slots__ = (
@@ -269,7 +269,7 @@ class Binding:
         "written",
         "backward",
         "taped",
-        "again",
+        "replay",
         "own",
         "halves",
         "_versions",
@@ -287,7 +287,7 @@ class Binding:
         self._versions = version_source(program, self.arrays, side.launcher)
         self.backward: BoundGradient | None = None
         self.taped: BoundGradient | None = None
-        self.again: Callable[[Scalars], None] = self.launch
+        self.replay: Callable[[Scalars], None] | None = None
         self.own: Mapping[str, np.ndarray] = NOTHING
         self.halves = accumulators_of(self.arrays.values())
         self._detached: dict[frozenset[str], Binding] = {}
@@ -299,6 +299,11 @@ class Binding:
             if RUNTIME.words[WATCHED] and launch_watched(self, scalars):
                 return
             self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
+
+    def again(self, scalars: Scalars) -> None:
+        """Launch once more, in the way of `replay` if there is one."""
+        # A bound method in `replay` would be a cycle, and keep arrays of calls alive until garbage is collected.
+        (self.replay or self.launch)(scalars)
 
     def run(self, scalars: Scalars, draws: Draws) -> None:
         """Run the kernel with this random key, without notifying tapes and other watchers."""

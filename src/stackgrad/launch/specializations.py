@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..compiler.frontend.trace import Traced
     from .equal_objects import EqualCalls
     from .matching import Matcher
+    from .shared_traces import TracePlace
 
 TRACING = threading.RLock()
 """This lock lets one kernel be traced at a time, because fields answer differently meanwhile."""
@@ -145,6 +146,7 @@ def specialised(
     constant: bool,
     equal: EqualCalls | None,
     reads: list[Read],
+    place: TracePlace | None = None,
 ) -> Specialization:
     """Trace a kernel for the arguments of a call, and return the specialization; the caller holds the lock TRACING.
 
@@ -157,17 +159,27 @@ def specialised(
         constant: True if launches of the kernel are constant to derivatives.
         equal: The calls with equal arguments, which are guarded too, or None.
         reads: A list to which the trace appends what it reads of Python objects.
+        place: Where equal kernels leave their traces, or None if none can be equal.
     """
+    shared = None if place is None else place.find()
+    if shared is not None:
+        return Specialization(*shared)
     make = StandInMaker(leaves, fixed)
     stand_ins = {name: matcher.stand_in(value, make) for name, matcher, value in parameters}
     traced = trace({name: one for name, one in stand_ins.items() if not isinstance(one, LaunchValue)}, reads)
     if equal is not None:
         equal.guard(partial(guards_of, traced.reads))
-    return Specialization(Program(traced.kernel, span, constant), traced)
+    program = Program(traced.kernel, span, constant)
+    if place is not None:
+        place.keep(program, traced)
+    return Specialization(program, traced)
 
 
 def _identities(leaves: list[Leaf]) -> tuple[int, ...] | None:
     """Return the ids of the arrays of a call, or None if one is a NumPy view that was made for this call."""
-    if any([isinstance(leaf, ForeignArray) and leaf.owner is not leaf.memory for leaf in leaves]):
-        return None
-    return tuple([id(leaf if isinstance(leaf, Array) else leaf.memory) for leaf in leaves])
+    found = []
+    for leaf in leaves:
+        if isinstance(leaf, ForeignArray) and leaf.owner is not leaf.memory:
+            return None
+        found.append(id(leaf if isinstance(leaf, Array) else leaf.memory))
+    return tuple(found)

@@ -13,6 +13,8 @@ from .program import Program
 class KernelStats:
     """Hold the counters of a kernel, such as launches and adstack bytes, since it was traced or `init` was called.
 
+    Kernels that a program defines anew, equal to earlier ones, share compiled code and therefore the counters.
+
     Attributes:
         launches: Number of forward launches.
         grad_launches: Number of gradient launches.

@@ -58,7 +58,7 @@ class TextKernel:
 
         Raises:
             ArgumentError: A name is missing or unknown.
-            KernelTypeError: An argument does not fit its parameter.
+            CallError: An argument does not fit its parameter.
         """
         binding, scalars = self._bind({**(arrays or {}), **named})
         binding.launch(scalars)
@@ -72,7 +72,7 @@ class TextKernel:
 
         Raises:
             ArgumentError: A name is missing or unknown.
-            KernelTypeError: An argument does not fit its parameter.
+            CallError: An argument does not fit its parameter.
             NotDifferentiable: The kernel has no gradient.
         """
         binding, scalars = self._bind({**(arrays or {}), **named})

@@ -27,6 +27,17 @@ _SUPPORT = "remove it: docs/support.md says what each backend supports, and `sta
 _MESH = "keep vertices in fields and the connectivity in integer fields, and loop"
 _PYTHON = "write Python's operator: "
 
+_ERRORS = {
+    "CompilationError": "StackgradError",
+    "RuntimeError": "StackgradError",
+    "RuntimeTypeError": "CallError",
+    "TypeError": "KernelTypeError",
+    "SyntaxError": "KernelSyntaxError",
+    "NameError": "KernelNameError",
+    "IndexError": "KernelIndexError",
+    "AssertionError": "KernelAssertionError",
+}
+
 CURES: dict[str, str] = {
     "complex_kernel": "decorate with sg.ad.grad_replaced",
     "complex_kernel_grad": "decorate with sg.ad.grad_for(function)",
@@ -66,18 +77,7 @@ CURES: dict[str, str] = {
     "static_range": "write sg.static(range(n))",
     "randint": "write int(sg.random() * n)",
     "unit_vector": "write sg.Vector.unit(n, i)",
-    "TaichiCompilationError": "catch sg.StackgradError",
-    "TaichiRuntimeError": "catch sg.StackgradError",
-    "TaichiTypeError": "catch sg.KernelTypeError",
-    "TaichiSyntaxError": "catch sg.KernelSyntaxError",
-    "TaichiAssertionError": "catch sg.KernelAssertionError",
-    "TaichiIndexError": "catch sg.OutOfBounds",
-    "QuadrantsCompilationError": "catch sg.StackgradError",
-    "QuadrantsRuntimeError": "catch sg.StackgradError",
-    "QuadrantsTypeError": "catch sg.KernelTypeError",
-    "QuadrantsSyntaxError": "catch sg.KernelSyntaxError",
-    "QuadrantsAssertionError": "catch sg.KernelAssertionError",
-    "QuadrantsIndexError": "catch sg.OutOfBounds",
+    **{f"{peer}{name}": f"catch sg.{error}" for peer in ("Taichi", "Quadrants") for name, error in _ERRORS.items()},
     "add": f"{_PYTHON}x + y",
     "sub": f"{_PYTHON}x - y",
     "mul": f"{_PYTHON}x * y",

@@ -41,6 +41,15 @@ class FreshObjects:
     def __contains__(self, thing: object) -> bool:
         return id(thing) in self._places or id(thing) in self._objects
 
+    def is_copied(self, thing: object) -> bool:
+        """Return True if guards reach an object by a copy, because no object takes its place."""
+        return id(thing) in self._objects
+
+    @property
+    def has_copies(self) -> bool:
+        """Return True if there are objects that guards reach by copies."""
+        return bool(self._objects)
+
     def add(self, objects: Mapping[int, Any]) -> None:
         """Record that objects, given by id, are fresh: the program creates them anew for each launch."""
         self._objects.update(objects)

@@ -43,7 +43,7 @@ class _OuterName:
         free, reach = function.__code__.co_freevars, fresh.reach(function)
         self.function, self.name = reach or reference_to(function), name
         self.cell = free.index(name) if name in free else -1
-        self.names = module_names(function) if reach is not None else None
+        self.names = module_names(function) if fresh.is_copied(function) else None
 
     def now(self) -> Any:
         """Return the present value of the variable, or MISSING if it has none or is a builtin of Python."""
@@ -154,8 +154,17 @@ def guards_of(reads: Iterable[Read], places: Mapping[int, tuple[Any, Reach]] = N
         places: Objects whose parts need no guards, because the caller compares them, by id, each with a function that
             returns the object that is in its place now.
     """
+    return guards_with(reads, FreshObjects(places))
+
+
+def guards_with(reads: Iterable[Read], fresh: FreshObjects) -> tuple[Guard, ...]:
+    """Return guards of all Python objects that a trace has read, given how they reach fresh objects.
+
+    Args:
+        reads: The records of the trace.
+        fresh: The objects that are made anew; this function adds those that the reads themselves make.
+    """
     made: dict[Any, Guard] = {}
-    fresh = FreshObjects(places)
     for read in reads:
         if isinstance(read, NameRead):
             if not (read.function in fresh and _is_part(read.function, read.name)):

@@ -23,7 +23,7 @@ from .thread_state import ForwardMode, ThreadState, ThreadStates, Watcher, WeakC
 from .usage_errors import OptionError, close_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from ..backends.base import Backend, Draws, Options, Remote
     from ..backends.launching.launcher import Launcher
@@ -78,6 +78,7 @@ class Runtime:
         "words",
         "remote",
         "copies",
+        "traces",
         "before_use",
         "waiting",
         "_backend",
@@ -95,6 +96,7 @@ class Runtime:
         self.fields: WeakCollection[Array] = WeakCollection()
         self.launchers: WeakCollection[Launcher] = WeakCollection()
         self.copies: dict[object, Any] = {}
+        self.traces: dict[Hashable, Any] = {}  # See launch/shared_traces.py.
         self.before_use: Callable[[], None] | None = None
         self.waiting: list[Any] = []  # Weak references to arrays, see first_use.py.
         self.capture: Capture | None = None
@@ -166,7 +168,7 @@ class Runtime:
         self.settings = settings
         self.generation += 1
         self.fields, self.launchers = WeakCollection(), WeakCollection()
-        self.copies, self.waiting = {}, []
+        self.copies, self.traces, self.waiting = {}, {}, []
         self.threads = ThreadStates()
         self._tell(self.threads.own)
         self.launch_number = 0

@@ -1,0 +1,63 @@
+"""Repeat the reads of a trace on the objects of an equal function, so that its guards watch those objects.
+
+Invariant: a repetition keeps alive what a guard keeps alive, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..compiler.frontend.reads import EvaluationRead, NameRead, PartRead, Read, materialize
+from ..compiler.frontend.snapshots import reference_to
+from ..compiler.frontend.source import MISSING, outer_name
+from .fresh_objects import FreshObjects
+
+Repetition = Callable[[], Read]
+"""A function that makes a read again. It may raise what the read raises."""
+
+
+def repetition_of(read: Read, fresh: FreshObjects) -> Repetition:
+    """Return a function that makes a read of a trace again, on the objects that are now in the place of its own.
+
+    Args:
+        read: The read.
+        fresh: The objects that others take the place of.
+    """
+    if isinstance(read, NameRead):
+        return _name_repetition(read, fresh)
+    if isinstance(read, PartRead):
+        return _part_repetition(read, fresh)
+    return _evaluation_repetition(read, fresh)
+
+
+def _name_repetition(read: NameRead, fresh: FreshObjects) -> Repetition:
+    function, name = fresh.reach(read.function) or reference_to(read.function), read.name
+
+    def again() -> Read:
+        found = function()
+        return NameRead(found, name, outer_name(found, name))
+
+    return again
+
+
+def _part_repetition(read: PartRead, fresh: FreshObjects) -> Repetition:
+    reach, name, look = fresh.reach(read.owner) or reference_to(read.owner), read.name, read.look
+
+    def again() -> Read:
+        owner = reach()
+        return PartRead(owner, name, look, look(owner))
+
+    return again
+
+
+def _evaluation_repetition(read: EvaluationRead, fresh: FreshObjects) -> Repetition:
+    function, code, outer = fresh.reach(read.function) or reference_to(read.function), read.code, read.outer
+    held = {name: fresh.held(value) for name, value in read.bound.items()}
+
+    def again() -> Read:
+        found, bound = function(), {name: one() for name, one in held.items()}
+        around = {name: outer_name(found, name) for name in outer}
+        names = bound | {name: one for name, one in around.items() if one is not MISSING}
+        return EvaluationRead(found, code, outer, bound, materialize(eval(code, names)))
+
+    return again
