@@ -9,12 +9,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 
 _REASON = 160
 """Number of characters of a reason that a table shows."""
-
-_ERROR = re.compile(r"^[\w.]*(Error|Exception|Interrupt|Exit)\b.*")
 
 
 @dataclass(frozen=True)
@@ -71,15 +70,15 @@ def run(command: Sequence[str], limit: float, folder: Path | None = None, given:
 
 
 def last_error(output: str) -> str:
-    """Return the first line of the last exception that a text of tracebacks shows, or an empty text.
+    """Return the exception that a text of tracebacks shows last, or else its last line.
 
-    A message of stackgrad has its sentence on a later line than `file:line`; both are returned then.
+    A message of stackgrad has its sentence on a later line than `file:line`, so that the first lines are joined.
     """
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in output.splitlines()]
-    starts = [number for number, line in enumerate(lines) if _ERROR.match(line)]
-    if not starts:
-        return lines[-1][:_REASON] if lines else ""
-    told = [line.strip() for line in lines[starts[-1] :] if line.strip()]
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in output.splitlines() if line.strip()]
+    begin = max((number for number, line in enumerate(lines) if line.startswith("Traceback")), default=None)
+    if begin is None:
+        return shortened(lines[-1]) if lines else ""
+    told = list(dropwhile(lambda line: line.startswith((" ", "Traceback")), lines[begin:]))
     return shortened(" ".join(told[:4]))
 
 

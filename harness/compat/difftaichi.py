@@ -45,7 +45,11 @@ def run_program(name: str, file: Path, python: str, limit: float, arguments: lis
 
 
 def main(
-    checkout: str, names: list[str], python: str = sys.executable, limit: float = 300.0, arguments: list[str] | None = None
+    checkout: str,
+    names: list[str],
+    python: str = sys.executable,
+    limit: float = 300.0,
+    arguments: list[str] | None = None,
 ) -> int:
     """Run programs of a checkout, print a table, and return the exit status: 1 if a program fails.
 

@@ -53,7 +53,9 @@ def absent(python: str) -> str | None:
     if not missing:
         return None
     wanted = " ".join(f"{name}=={PACKAGES[name]}" for name in missing)
-    return f"{python} does not have {', '.join(missing)}; cure: {python} -m pip install {wanted}, or --python INTERPRETER"
+    return (
+        f"{python} does not have {', '.join(missing)}; cure: {python} -m pip install {wanted}, or --python INTERPRETER"
+    )
 
 
 def run_side(scene: str, side: str, python: str, precision: str, repeat: int, limit: float) -> SideRun:
@@ -83,7 +85,10 @@ def read_result(text: str) -> SideRun:
 
 
 def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Return the greatest difference of two arrays as part of the greatest value of the second; inf if one has no values."""
+    """Return the greatest difference of two arrays as part of the greatest value of the second one.
+
+    It is infinite if the shapes differ or a value is not finite.
+    """
     if ours.shape != theirs.shape or not np.isfinite(ours).all() or not np.isfinite(theirs).all():
         return float("inf")
     scale = float(np.abs(theirs).max(initial=0.0))

@@ -28,6 +28,7 @@ class Silence:
         return self
 
     def __call__(self, *args: object, **named: object) -> Silence:
+        """Return a silence for any call."""
         return self
 
     def __iter__(self) -> Iterator[Silence]:

@@ -118,9 +118,7 @@ def _leaf(gs: Any, values: list[float]) -> Any:
 
 def mpm_grad(gs: Any) -> Scene:
     """Differentiate the flight and the landing of an elastic cube with respect to where and how it starts."""
-    scene = gs.Scene(
-        show_viewer=False, sim_options=_sim(gs, 10, requires_grad=True), mpm_options=_mpm_options(gs)
-    )
+    scene = gs.Scene(show_viewer=False, sim_options=_sim(gs, 10, requires_grad=True), mpm_options=_mpm_options(gs))
     entity = scene.add_entity(_small_box(gs, 0.06), material=gs.materials.MPM.Elastic(sampler="regular"))
     place, speed = _leaf(gs, [0.0, 0.0, 0.055]), _leaf(gs, [0.3, 0.2, -1.0])
 
