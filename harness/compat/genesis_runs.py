@@ -140,7 +140,7 @@ def main(scenes: list[str], python: str, precision: str, repeat: int, limit: flo
         precision: "32" or "64".
         repeat: the number of timed steps or backward passes.
         limit: the number of seconds that a process may take.
-        file: where to write the table as Markdown, or an empty text.
+        file: a page to which the table is written as Markdown, or an empty text.
         machine: the machine in words.
     """
     unknown = [name for name in scenes if name not in SCENES]
@@ -153,8 +153,8 @@ def main(scenes: list[str], python: str, precision: str, repeat: int, limit: flo
         runs = {side: run_side(scene, side, python, precision, repeat, limit) for side in SIDES}
         found += rows(scene, runs, precision)
         print(table.plain(HEAD, found[-len(COLUMNS) :]), flush=True)
-    title = f"{precision} bits; 1 thread; medians of {repeat}; {machine}"
+    title = f"{precision} bits; 1 thread; processor time, medians of {repeat}; {machine}."
     print(f"{title}\n{table.plain(HEAD, found)}")
     if file:
-        Path(file).write_text(f"{title}\n\n{table.markdown(HEAD, found)}\n", encoding="utf-8")
+        table.store(Path(file), f"scenes with {precision} bits", title, HEAD, found)
     return int(any(row[-1] not in ("", "agrees") for row in found))

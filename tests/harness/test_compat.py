@@ -64,7 +64,7 @@ def test_compares_both_sides_in_processes_of_their_own(stand_in, capsys):
     *_, line = capsys.readouterr().out.strip().splitlines()
     assert line.split() == "same moved 0.0e+00, d place 0.0e+00 step 500 ms 1 s 2.00x agrees".split()
     text = file.read_text()
-    assert "32 bits; 1 thread; medians of 7" in text
+    assert "32 bits; 1 thread; processor time, medians of 7" in text
     assert "| same | moved 0.0e+00, d place 0.0e+00 | step | 500 ms | 1 s | 2.00x | agrees |" in text
 
 
@@ -114,6 +114,17 @@ def test_how_a_process_ended(tmp_path):
 def test_tables():
     assert table.plain(("a", "b"), [("long", "x")]) == "a     b\nlong  x"
     assert table.markdown(("a", "b"), [("x|y", "")]) == "| a | b |\n| --- | --- |\n| x\\|y |  |"
+
+
+def test_a_page_keeps_its_prose_and_other_rows(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Scenes\n\n<!-- a -->\n<!-- end of a -->\n\nAfter.\n")
+    table.store(page, "a", "one", ("s", "t"), [("x", "1|2"), ("", "2"), ("y", "3")])
+    table.store(page, "a", "two", ("s", "t"), [("y", "4"), ("z", "5")])
+    table.store(page, "b", "other", ("s",), [("x",)])
+    told = "| s | t |\n| --- | --- |\n| x | 1\\|2 |\n|  | 2 |\n| y | 4 |\n| z | 5 |"
+    begin = f"# Scenes\n\n<!-- a -->\ntwo\n\n{told}\n<!-- end of a -->\n\nAfter.\n"
+    assert page.read_text() == f"{begin}<!-- b -->\nother\n\n| s |\n| --- |\n| x |\n<!-- end of b -->\n"
 
 
 TESTS = """
