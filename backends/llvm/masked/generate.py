@@ -36,8 +36,8 @@ MANY_STATEMENTS = 500
 FEW_LANES = 16
 """A task with more statements than this gets few lanes, so that a vector of f32 takes one register and not four.
 
-Its values do not stay in registers in either case. Measured on AVX-512 with tasks of 2,700 to 4,400 statements, the steps
-and the gradient of a material-point method: LLVM took 0.3 to 1.6 s for each with 16 lanes, and 2.0 to 7.5 s with 64.
+Its values do not stay in registers in either case. Measured on AVX-512 with tasks of 2,700 to 4,400 statements, the
+steps and the gradient of a material-point method: LLVM took 0.3 to 1.6 s for each with 16 lanes, 2.0 to 7.5 s with 64.
 """
 NEAR = 1 << 15
 """Bytes of local arrays of a block that the first-level cache holds."""
