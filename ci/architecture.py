@@ -86,8 +86,8 @@ READING_ORDER: dict[str, str] = {
     "src/stackgrad/compat/algorithms": "migrating",
     "src/stackgrad/cli": "diagnosis",
     "harness/testing": "harness",
-    "harness/compat": "genesis",
     "harness/tools": "harness",
+    "harness/compat": "genesis",
 }
 """The packages in the order in which to read them, each with the page of docs/ that explains it."""
 

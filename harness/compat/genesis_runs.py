@@ -114,7 +114,7 @@ def rows(scene: str, runs: Mapping[str, SideRun], precision: str) -> list[tuple[
     apart = {} if problems else {k: difference(a, theirs.arrays[k]) for k, a in ours.arrays.items()}
     status = "; ".join(problems) or verdict(apart, precision)
     told = ", ".join(f"{name} {value:.1e}" for name, value in apart.items())
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for key, title in COLUMNS.items():
         mine, other = ours.times.get(key), theirs.times.get(key)
         if mine is not None or other is not None:

@@ -61,9 +61,8 @@ def run_file(file: Path, checkout: Path, python: str, limit: float) -> list[Row]
         given = {"QD_WANTED_ARCHS": "cpu", "PYTHONDONTWRITEBYTECODE": "1"}
         ended = children.run(command, limit, checkout, given)
         rows = read_report(report.read_text(encoding="utf-8")) if report.exists() else []
-    return [(f"{file.name}::{name}", *rest) for name, *rest in rows] or [
-        (file.name, "no result", ended.reason or "no test ran")
-    ]
+    named = [(f"{file.name}::{name}", outcome, reason) for name, outcome, reason in rows]
+    return named or [(file.name, "no result", ended.reason or "no test ran")]
 
 
 def read_report(text: str) -> list[Row]:
