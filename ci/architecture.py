@@ -87,6 +87,7 @@ READING_ORDER: dict[str, str] = {
     "src/stackgrad/cli": "diagnosis",
     "harness/testing": "harness",
     "harness/tools": "harness",
+    "harness/compat": "genesis",
 }
 """The packages in the order in which to read them, each with the page of docs/ that explains it."""
 

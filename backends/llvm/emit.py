@@ -47,6 +47,7 @@ class Emitter(ArithEmitter, TaskEmitter):
         strayed: Register in which a function that ends no launch notes that an index was outside.
         values: LLVM value of each IR value.
         locals: Stack memory of each local, by name.
+        fixed: Value of each local that needs no memory, by name; None before it is set.
         draws: Register with the number of draws of the iteration.
         ticks: Register that counts rounds of loops, see polls.py.
         iteration: Number of the iteration, i64.
@@ -73,6 +74,7 @@ class Emitter(ArithEmitter, TaskEmitter):
         self.argument_block = function.args[0]
         self.values: dict[Value, ir.LLVMValue] = {}
         self.locals: dict[str, StackVariable] = {}
+        self.fixed: dict[str, ir.LLVMValue | None] = {}
         self.draws: ir.LLVMValue | None = None
         self.ticks: ir.LLVMValue | None = None
         self.iteration: ir.LLVMValue = const(I64, 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...compiler.analysis.fixed_locals import fixed_locals
 from ...compiler.ir.kernels import Task
 from ...compiler.ir.nodes import Random
 from ...compiler.ir.statement import Block
@@ -104,6 +105,7 @@ def _open(
     """
     e = Emitter(m, function, index)
     e.checks = m.checks.of(task)
+    e.fixed = dict.fromkeys(fixed_locals(body))
     if m.layout.device:
         e.box = function.args[1]
     e.flow = Branching(e, LOWER, lambda: leave(e))

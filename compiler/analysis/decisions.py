@@ -39,7 +39,9 @@ def decisive_values(kernel: Kernel) -> frozenset[Value]:
         stmt = made.get(value, n.Return())
         if not isinstance(stmt, CONTROL):
             pending += operands(stmt)
-            pending += (v for place in reads(stmt) for v in written.get(place, ()))
+            # All that a place may hold is pending after its first read; a kernel reads some places thousands of times.
+            for place in reads(stmt):
+                pending += written.pop(place, ())
     return frozenset(v for v in found if v.type.is_real)
 
 

@@ -10,6 +10,7 @@ import ast
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from ..errors import LocatedError
@@ -31,7 +32,7 @@ from .memory import PLACES, Place, declare, resolve
 from .operands import Operand, Pack, Poison, Static, describe, number_of, static_operand
 from .reads import definition_reads, failed_reads
 from .scope import FixedName, ReferenceName, Scopes
-from .source import annotation_of, read_source
+from .source import FUNCTIONS, annotation_of, has_return, read_source
 from .trees import form, leaves, with_leaves
 from .views import check_annotation
 
@@ -64,7 +65,7 @@ def inline(t: Tracer, function: Func, node: ast.Call, receiver: Place | Operand 
         raise ProblemError(type(error), first.reason, first.cure) from error
     active = Activation(target, source, is_kernel=False, call_span=t.active.source.span(node))
     _bind(t, active, node, receiver)
-    if any(isinstance(inner, ast.Return) for inner in ast.walk(source.tree)):
+    if has_return(source.tree):
         return _with_returns(t, active)
     return _in_place(t, active)
 
@@ -133,7 +134,8 @@ def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
     return static_operand(default, param.arg)
 
 
-def _assigned(tree: ast.FunctionDef) -> set[str]:
+@lru_cache(maxsize=FUNCTIONS)
+def _assigned(tree: ast.FunctionDef) -> frozenset[str]:
     """Return the names that the function assigns, or whose parts it may change by a store, method or atomic."""
     found = set()
     for inner in ast.walk(tree):
@@ -144,7 +146,7 @@ def _assigned(tree: ast.FunctionDef) -> set[str]:
                 found.add(_root(inner.args[0]))
             elif inner.func.attr not in METHODS:
                 found.add(_root(inner.func.value))
-    return found
+    return frozenset(found)
 
 
 def _root(node: ast.expr) -> str:

@@ -11,7 +11,7 @@ import builtins
 import inspect
 import linecache
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from tokenize import TokenError
 from types import CellType, CodeType, FunctionType
@@ -21,6 +21,9 @@ from ..errors import KernelSyntaxError, Span
 from .source_check import imported_names, is_text_of
 
 MISSING = object()
+
+FUNCTIONS = 4096
+"""Number of functions whose sources are kept: a large program inlines some of them thousands of times."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +35,24 @@ class FunctionSource:
         first_line: number of the first line of the function in the file.
         lines: lines of the function.
         tree: the tree; line numbers are those of the file, and columns are counted in UTF-8 bytes.
+        spans: locations of syntax nodes that were asked for before.
     """
 
     file: str
     first_line: int
     lines: tuple[str, ...]
     tree: ast.FunctionDef
+    spans: dict[ast.AST, Span] = field(default_factory=dict, compare=False, repr=False)
 
     def span(self, node: ast.AST) -> Span:
         """Return the source location of a syntax node; if the node spans several lines, only the first is marked."""
+        found = self.spans.get(node)
+        if found is None:
+            found = self.spans[node] = self._span(node)
+        return found
+
+    def _span(self, node: ast.AST) -> Span:
+        """Return the source location of a syntax node that was not asked for before."""
         line = getattr(node, "lineno", self.first_line)
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0
         index = line - self.first_line
@@ -88,7 +100,7 @@ def _place(code: CodeType) -> Span:
     return Span(code.co_filename, code.co_firstlineno, len(text) - len(text.lstrip()), len(text), text)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=FUNCTIONS)
 def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> FunctionSource:
     """Return the source of a function, read from `linecache` and, if that text is outdated, from the file again.
 
@@ -253,6 +265,7 @@ def cell_content(cell: CellType) -> Any:
         return MISSING
 
 
+@lru_cache(maxsize=FUNCTIONS)
 def condition_nodes(tree: ast.AST) -> frozenset[ast.AST]:
     """Return the expressions whose truth alone matters: tests, and operands of `not`, `and`, `or` within tests."""
     found: set[ast.AST] = set()
@@ -272,7 +285,7 @@ def _nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=FUNCTIONS)
 def local_names(code: CodeType, tree: ast.FunctionDef) -> Mapping[str, int]:
     """Return the names that Python itself treats as local to a function, each with the line that first assigns it.
 
@@ -289,11 +302,19 @@ def local_names(code: CodeType, tree: ast.FunctionDef) -> Mapping[str, int]:
     return {name: lines.get(name, tree.lineno) for name in {*code.co_varnames, *code.co_cellvars} - indices}
 
 
+@lru_cache(maxsize=FUNCTIONS)
 def read_names(tree: ast.AST) -> frozenset[str]:
     """Return the names that a function reads anywhere in its body."""
     return frozenset(p.id for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Load))
 
 
+@lru_cache(maxsize=FUNCTIONS)
+def has_return(tree: ast.AST) -> bool:
+    """Return True if there is a `return` in a function, or in one defined inside it."""
+    return any(isinstance(node, ast.Return) for node in _nodes(tree))
+
+
+@lru_cache(maxsize=FUNCTIONS)
 def indexed_names(tree: ast.AST) -> frozenset[str]:
     """Return the variables that a function subscripts with an index that is not fixed by the program text."""
     stored = {p.id for p in _nodes(tree) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}

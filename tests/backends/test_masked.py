@@ -243,7 +243,7 @@ def _kernel(body: str) -> Kernel:
 
 def test_which_tasks_have_masked_code() -> None:
     """Tasks that print do not, nor serial ones, nor those with vast local arrays. Large ones get fewer lanes, and so do
-    those whose loops carry many numbers.
+    those whose loops carry many numbers, and those of many statements.
     """
     assert eligible(_kernel(""), 0) and not eligible(_kernel('print "{}" %7'), 0)
     assert not eligible(parse_kernel("kernel k() { serial { } }"), 0)
@@ -256,6 +256,10 @@ def test_which_tasks_have_masked_code() -> None:
         sets = " ".join(f"set {name}, %20" for name in names)
         loop = f"{declared} %20: f64 = cast %7 for %21: i32 in %6 .. %8 {{ {sets} }}"
         assert lanes_of(_kernel(loop), 0, Options(), WIDE) == lanes
+    for count, lanes in ((400, 64), (600, 16)):
+        sums = " ".join(f"%{20 + k}: i32 = add %7, %7" for k in range(count))
+        assert lanes_of(_kernel(sums), 0, Options(), WIDE) == lanes
+        assert lanes_of(_kernel(sums), 0, Options(lanes=32), WIDE) == 32
     assert lanes_of(_kernel(""), 0, Options(), CPU) == 32
     assert lanes_of(_kernel(""), 0, Options(), WIDE) == 64 and lanes_of(_kernel(""), 0, Options(lanes=4), WIDE) == 4
 

@@ -120,6 +120,8 @@ def _atomic(e: Emitter, stmt: n.Atomic) -> None:
 
 @LOWER.row(n.Local)
 def _local(e: Emitter, stmt: n.Local) -> None:
+    if stmt.var in e.fixed:
+        return
     t = value_type(stmt.dtype)
     if stmt.var not in e.locals:
         e.locals[stmt.var] = StackVariable(e.alloca(t), stmt.dtype)
@@ -128,11 +130,15 @@ def _local(e: Emitter, stmt: n.Local) -> None:
 
 @LOWER.row(n.Get)
 def _get(e: Emitter, stmt: n.Get) -> None:
-    e.values[stmt.result] = e.flow.load(value_type(stmt.result.type), e.locals[stmt.var].address)
+    known = e.fixed.get(stmt.var)
+    e.values[stmt.result] = known or e.flow.load(value_type(stmt.result.type), e.locals[stmt.var].address)
 
 
 @LOWER.row(n.Set)
 def _set(e: Emitter, stmt: n.Set) -> None:
+    if stmt.var in e.fixed:
+        e.fixed[stmt.var] = e.operand(stmt.value)
+        return
     e.flow.store(e.operand(stmt.value), e.locals[stmt.var].address)
 
 

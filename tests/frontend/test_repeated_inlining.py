@@ -1,0 +1,52 @@
+"""What follows from the text of a function alone is found once, however often the function is inlined."""
+
+from __future__ import annotations
+
+import ast
+
+import stackgrad as sg
+from stackgrad.compiler.frontend import inline, source
+
+
+@sg.func
+def scaled(v, factor: sg.template()):
+    w = v
+    for _ in range(2):
+        w = w * factor
+    return w
+
+
+def test_text_is_walked_once(monkeypatch):
+    walked = []
+    monkeypatch.setattr(ast, "walk", lambda node, walk=ast.walk: walked.append(type(node)) or walk(node))
+    for found in (source.condition_nodes, source.read_names, source.indexed_names, source.has_return, inline._assigned):
+        found.cache_clear()
+    source._nodes.cache_clear()
+
+    def walks(calls: int) -> int:
+        sg.init(arch=sg.reference)
+        y = sg.field(sg.f32, shape=())
+
+        @sg.kernel
+        def run():
+            for k in sg.static(range(calls)):
+                y[None] += scaled(1.0, k)
+
+        walked.clear()
+        run()
+        assert y[None] == sum(k**2 for k in range(calls))
+        return walked.count(ast.FunctionDef)
+
+    assert 0 < walks(40) < 40 and walks(40) == 0
+
+
+def test_locations_are_kept():
+    text = source.read_source(scaled.function)
+    statement = text.tree.body[0]
+    assert text.span(statement) is text.span(statement)
+    assert text.span(statement).text.strip() == "w = v"
+
+
+def test_returns_are_found_in_functions_within():
+    assert source.has_return(ast.parse("def f():\n    def g():\n        return 1\n").body[0])
+    assert not source.has_return(ast.parse("def f():\n    pass\n").body[0])
