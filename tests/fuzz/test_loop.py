@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+
 import pytest
 from fuzz_support import CRASHES, HANGS, hostile, small
 from stackgrad.harness.tools.fuzz.loop import fuzz
@@ -71,6 +74,19 @@ def test_an_interrupt_loses_no_finding() -> None:
 
     found = fuzz(cases=6, seed=0, processes=1, sample=hostile, hang=12.0, progress=interrupt, keep_interrupted=True)
     assert found.interrupted and len(found.findings) == 1
+
+
+def test_an_interrupt_that_python_drops_ends_the_run() -> None:
+    """An exception in a destructor is dropped; so is a KeyboardInterrupt that Ctrl-C raises there."""
+
+    def interrupt(statistics: Statistics) -> None:
+        if statistics.cases == 2:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+
+    found = fuzz(cases=6, seed=0, processes=0, sample=small, progress=interrupt, keep_interrupted=True)
+    assert found.interrupted and found.cases == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("processes", [0, 1])

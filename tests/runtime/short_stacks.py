@@ -66,8 +66,9 @@ class Subject:
     draws: Draws = Draws()
 
     def memory(self) -> dict[str, np.ndarray]:
-        """Return copies of the arrays."""
-        return {name: array.copy() for name, array in self.arrays.items()}
+        """Return copies of the arrays, and of gradients what the kernel itself reads and writes there."""
+        read = {state: self.arrays[name] for state, name in self.lowered.states.items()}
+        return {name: array.copy() for name, array in {**self.arrays, **read}.items()}
 
 
 # ---- where kernels come from --------------------------------------------------------------------------------

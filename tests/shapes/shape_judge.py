@@ -117,14 +117,28 @@ def cotangents(machine: Machine) -> dict[str, np.ndarray]:
 # ---- expectations --------------------------------------------------------------------------------------------
 
 
-def pulled_back(launch: CapturedLike, seeds: Arrays, policy: str = "classic") -> dict[str, np.ndarray]:
-    """Return cotangents of the contents before a launch; unused fields keep their cotangents."""
+def pulled_back(
+    launch: CapturedLike, seeds: Arrays, policy: str = "classic", is_taped: bool = False
+) -> dict[str, np.ndarray]:
+    """Return cotangents of the contents before a launch; unused fields keep their cotangents.
+
+    A kernel that uses `x.grad` finds there, by hand, what it holds when the gradient starts: the cotangent of x; under
+    a tape it finds what the launch found.
+    """
     used = {n: seeds[n].reshape(launch.before[n].shape) for n in seeds if n in launch.before}
     at = LaunchSetting.of(launch)
     executor = reference_executor(policy, lowering=policy)
     used = {n: seed.astype(launch.before[n].dtype) for n, seed in used.items()}
-    found = executor.gradient(at.kernel, at.arrays, launch.after, at.scalars, at.draws, used)
+    after = launch.after if is_taped else {n: _as_seeded(n, a, seeds) for n, a in launch.after.items()}
+    found = executor.gradient(at.kernel, at.arrays, after, at.scalars, at.draws, used)
     return {n: found[n].reshape(s.shape) if n in found else s for n, s in seeds.items()}
+
+
+def _as_seeded(name: str, content: np.ndarray, seeds: Arrays) -> np.ndarray:
+    """Return the content of an array when a gradient by hand starts: of `x.grad` the seed, of others what they hold."""
+    if not name.endswith(".grad"):
+        return content
+    return seeds[name.removesuffix(".grad")].reshape(content.shape).astype(content.dtype)
 
 
 @dataclass(frozen=True)
@@ -139,10 +153,10 @@ class Expected:
 def expect(shape: Shape, launches: Sequence[CapturedLike]) -> Expected:
     """Return the expected gradients, by the classic lowering, which was judged before."""
     seeds = cotangents(Machine(shape, "reference", sg.f64))
-    taped = by_hand = pulled_back(launches[-1], seeds)
-    for launch in reversed(launches[:-1]):
-        taped = pulled_back(launch, taped)
-    return Expected(seeds, by_hand, taped)
+    taped = seeds
+    for launch in reversed(launches):
+        taped = pulled_back(launch, taped, is_taped=True)
+    return Expected(seeds, pulled_back(launches[-1], seeds), taped)
 
 
 # ---- executors ----------------------------------------------------------------------------------------------

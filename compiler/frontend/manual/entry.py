@@ -65,6 +65,9 @@ class Entry:
         ]
         if given.vararg is not None:
             found.append(kinds(given.vararg.arg, kinds.VAR_POSITIONAL))
+        for a, default in zip(given.kwonlyargs, given.kw_defaults):
+            value = kinds.empty if default is None else ast.literal_eval(default)
+            found.append(kinds(a.arg, kinds.KEYWORD_ONLY, default=value))
         if given.kwarg is not None:
             found.append(kinds(given.kwarg.arg, kinds.VAR_KEYWORD))
         return inspect.Signature(found)

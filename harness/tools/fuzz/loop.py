@@ -14,6 +14,7 @@ from multiprocessing.connection import wait
 
 from ..strategies import sample as default_sample
 from .guide import TRACKS, Sampler, SeedTracks
+from .interrupts import noted_interrupts
 from .plan import BACKENDS
 from .result import CaseResult
 from .statistics import Finding, Statistics
@@ -49,9 +50,11 @@ def fuzz(
     setup = WorkerSetup(tuple(backends), sample, mutant, tuple(peers), thorough, candidate)
     results = _pooled(setup, processes, SeedTracks(seeds), hang) if processes else _alone(setup, SeedTracks(seeds))
     try:
-        for _ in _counted(results, statistics, setup, progress):
-            if stop(statistics) or (seconds is not None and statistics.elapsed >= seconds):
-                break
+        with noted_interrupts() as check_interrupt:
+            for _ in _counted(results, statistics, setup, progress):
+                check_interrupt()
+                if stop(statistics) or (seconds is not None and statistics.elapsed >= seconds):
+                    break
     except KeyboardInterrupt:
         if not keep_interrupted:
             raise
