@@ -44,6 +44,25 @@ def pytest_collection() -> Iterator[Any]:
         gc.freeze()
 
 
+_SETTLED = 50
+"""Number of tests after which a process moves what has survived out of the garbage collector's sight."""
+_ended = 0
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Keep the garbage collector from looking at what tests leave behind, such as kernels that families share.
+
+    A process keeps millions of objects after some thousand tests. A full collection, which tests of lifetimes ask for
+    and Python starts by itself, would take a second.
+    """
+    global _ended
+    _ended += 1
+    if _ended % _SETTLED == 0:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the rotating tests that another day runs."""
     rotation.deselect(config, items)

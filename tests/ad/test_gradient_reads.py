@@ -241,6 +241,7 @@ KERNELS = (
 )
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_gradient(make, gradcheck, kernel, n):
@@ -248,6 +249,7 @@ def test_gradient(make, gradcheck, kernel, n):
     gradcheck(kernel(make(n)))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_gradients_of_zero(make, gradcheck, kernel):
     """The same where x.grad is zero, as it is after a tape has cleared it."""
