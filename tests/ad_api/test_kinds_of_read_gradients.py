@@ -152,3 +152,50 @@ def test_arrays_of_numpy():
     with sg.ad.FwdMode(loss, loss, seed=[0.0]), sg.ad.Tape(loss):
         weigh(arrays)
     assert grad.tolist() == (G + G**2).tolist()
+
+
+@pytest.mark.parametrize("fp", [sg.f16, sg.f64], ids=["f16", "f64"])
+def test_copies_between_an_array_and_its_gradient(fp):
+    """Under a tape a copy is a launch: x gets constants, so its adjoint ends; x.grad gets data, which has none."""
+    x, y = (sg.field(fp, shape=3, needs_grad=True) for _ in range(2))
+    x.from_numpy(X.astype(fp.dtype))
+    x.grad.from_numpy(G.astype(x.grad.dtype.dtype))
+
+    @sg.kernel
+    def square():
+        for i in x:
+            y[i] += x[i] * x[i]
+
+    with sg.ad.Tape(y, seed=np.ones(3), clear_gradients=False):
+        square()
+        x.copy_from(x.grad)
+        square()
+    assert x.to_numpy().tolist() == G.tolist()
+    assert x.grad.to_numpy().tolist() == (2 * X).tolist()
+    x.from_numpy(X.astype(fp.dtype))
+    with sg.ad.Tape(y, seed=np.ones(3)):
+        square()
+        x.grad.copy_from(x)
+        square()
+    assert x.grad.to_numpy().tolist() == (X + 4 * X).tolist()
+
+
+def test_copies_of_vectors():
+    """A field of vectors is copied by its storage."""
+    v = sg.Vector.field(2, sg.f64, shape=2, needs_grad=True)
+    out = sg.field(sg.f64, shape=2, needs_grad=True)
+    value, gradient = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[2.0, -1.0], [0.5, 4.0]])
+    v.from_numpy(value)
+    v.grad.from_numpy(gradient)
+
+    @sg.kernel
+    def run():
+        for i in v:
+            out[i] += v[i].norm_sqr()
+
+    with sg.ad.Tape(out, seed=np.ones(2), clear_gradients=False):
+        run()
+        v.copy_from(v.grad)
+        run()
+    assert v.to_numpy().tolist() == gradient.tolist()
+    assert v.grad.to_numpy().tolist() == (2 * value).tolist()
