@@ -306,3 +306,20 @@ def test_graph_of_launches_refuses_copies(program):
             p.weigh.grad()
     finally:
         RUNTIME.capture = None
+
+
+def test_reading_a_gradient_is_no_use_of_its_array(program):
+    """A launch that reads x.grad as data does not use x, so what the host writes to x afterwards is its first content."""
+    p = program
+
+    @sg.kernel
+    def run():
+        for i in p.w:
+            p.y[i] = p.w[i] * p.x.grad[i]
+
+    with sg.ad.Tape(p.loss, clear_gradients=False):
+        run()
+        p.x.fill(5.0)
+        p.total()
+    assert p.x.grad.to_numpy().tolist() == (G + 10.0).tolist()
+    assert p.w.grad.to_numpy().tolist() == (2 * W * G).tolist()

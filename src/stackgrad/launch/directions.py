@@ -139,7 +139,9 @@ class BoundGradient:
 
     def adjoint_boxes(self, array: Array, scalars: Scalars) -> list[Box]:
         """Return the boxes of an array's adjoint that the gradient may read or write."""
-        shapes, names = self._shapes(), [n for n in self.memory if bound_to(self.program, self.arrays, n) is array.grad]
+        # A gradient of an array that the kernel does not use is data to it, and no adjoint.
+        own = [name + GRAD for name in self.program.gradients if name + GRAD in self.memory]
+        names, shapes = [n for n in own if bound_to(self.program, self.arrays, n) is array.grad], self._shapes()
         found = (self.regions.read_boxes(scalars, shapes), self.regions.write_boxes(scalars, shapes))
         return [box for boxes in found for name in names for box in boxes.get(name, ())]
 
@@ -147,6 +149,11 @@ class BoundGradient:
         """Return the shape of each array of the gradient by name, including copies of earlier contents."""
         copies = {copy: self.arrays[name].shape for copy, name in (*self.before.items(), *self.states.items())}
         return {**shapes_of(self.memory), **copies}
+
+    def is_gradient(self, name: str) -> bool:
+        """Return True if an array parameter, or what it is a copy of, is a gradient that the kernel reads as data."""
+        found = self.arrays.get(self.before.get(name, name))
+        return name in self.states or isinstance(found, Array) and found.is_grad
 
     def present_states(self) -> dict[str, np.ndarray]:
         """Return copies of what the gradients that the launch reads hold now, by parameter."""
