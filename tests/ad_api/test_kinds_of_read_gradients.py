@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.harness.testing.executors import present_backends
+from stackgrad.interop.wrapping import WrappedKernel
 from stackgrad.launch.text_kernels import kernel_from_text
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from gradient_read_programs import G, X  # noqa: E402
+from gradient_read_programs import G, W, X  # noqa: E402
 
 
 @pytest.fixture(params=["reference", "cpu", "vulkan"], autouse=True)
@@ -199,3 +200,26 @@ def test_copies_of_vectors():
         run()
     assert v.to_numpy().tolist() == gradient.tolist()
     assert v.grad.to_numpy().tolist() == (2 * value).tolist()
+
+
+@pytest.mark.parametrize("uses_x", [False, True])
+def test_wrapped_kernels(uses_x):
+    """A kernel wrapped for torch reads x.grad of a field, which the gradient of another call has updated since."""
+    x = sg.field(sg.f64, shape=3, needs_grad=True)
+
+    @sg.kernel
+    def weigh(w: sg.types.ndarray(), y: sg.types.ndarray()):
+        for i in w:
+            y[i] = w[i] * x.grad[i] ** 2 * (x[i] if sg.static(uses_x) else 1.0)
+
+    wrapped = WrappedKernel(weigh, "y")
+    x.from_numpy(X)
+    x.grad.from_numpy(G)
+    made = [np.zeros(3), np.zeros(3)]
+    launched = [wrapped.forward({"w": W}, {"y": y}) for y in made]
+    x.grad[0] += 1.0
+    factor = X if uses_x else np.ones(3)
+    for y, launch in zip(made, launched):
+        grads = wrapped.backward({"w": W}, {"y": y}, {"y": np.ones(3)}, launch)
+        assert grads["w"].tolist() == (factor * G**2).tolist()
+    assert x.grad.to_numpy().tolist() == (G + [1.0, 0.0, 0.0] + (2 * W * G**2 if uses_x else 0.0)).tolist()

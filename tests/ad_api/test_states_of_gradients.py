@@ -309,7 +309,7 @@ def test_graph_of_launches_refuses_copies(program):
 
 
 def test_reading_a_gradient_is_no_use_of_its_array(program):
-    """A launch that reads x.grad as data does not use x, so what the host writes to x afterwards is its first content."""
+    """A launch that reads x.grad as data does not use x, so what the host then writes to x is its first content."""
     p = program
 
     @sg.kernel

@@ -155,6 +155,11 @@ class BoundGradient:
         found = self.arrays.get(self.before.get(name, name))
         return name in self.states or isinstance(found, Array) and found.is_grad
 
+    def in_place_of(self, gradients: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return, by parameter of the gradient, those of the given copies of gradients, by name, that it reads."""
+        named = {**{name: name for name in self.foreign}, **self.states}
+        return {parameter: gradients[name] for parameter, name in named.items() if name in gradients}
+
     def present_states(self) -> dict[str, np.ndarray]:
         """Return copies of what the gradients that the launch reads hold now, by parameter."""
         return copied_states(self.states, self.memory)
