@@ -223,3 +223,29 @@ def test_wrapped_kernels(uses_x):
         grads = wrapped.backward({"w": W}, {"y": y}, {"y": np.ones(3)}, launch)
         assert grads["w"].tolist() == (factor * G**2).tolist()
     assert x.grad.to_numpy().tolist() == (G + [1.0, 0.0, 0.0] + (2 * W * G**2 if uses_x else 0.0)).tolist()
+
+
+@pytest.mark.parametrize("uses_x", [False, True])
+def test_trip_counts_of_two_launches(uses_x):
+    """Each launch has stacks of the size that x.grad decided then, also where x.grad has become smaller since."""
+    x, w, y = (sg.field(sg.f64, shape=3, needs_grad=True) for _ in range(3))
+    counts = np.array([3, 2, 0])
+
+    @sg.kernel
+    def powers():
+        for i in w:
+            v = w[i]
+            for _ in range(int(x.grad[i])):
+                v = v * v
+            y[i] += v * (x[i] if sg.static(uses_x) else 1.0)
+
+    x.fill(1.0)
+    w.from_numpy(W)
+    x.grad.from_numpy(counts.astype(np.float64))
+    with sg.ad.Tape(y, seed=np.ones(3), clear_gradients=False):
+        powers()
+        x.grad.fill(0.0)
+        powers()
+    exponents = 2**counts
+    assert y.to_numpy().tolist() == (W**exponents + W).tolist()
+    assert w.grad.to_numpy().tolist() == (exponents * W ** (exponents - 1) + 1).tolist()

@@ -190,8 +190,10 @@ class BoundGradient:
         if not self.states.keys() <= replaced.keys():
             replaced = {**self.present_states(), **replaced}
         memory = {**self.memory, **replaced} if replaced else self.memory
+        # The version of an array is that of its present content, and not that of the array in its place.
+        versions = self._stamps() if replaced.keys().isdisjoint(self.launcher.versioned) else None
         try:
-            self.launcher.run(memory, scalars, draws, self._stamps(), verified)
+            self.launcher.run(memory, scalars, draws, versions, verified)
         finally:
             for field in self.written:
                 field.version = stamp()
