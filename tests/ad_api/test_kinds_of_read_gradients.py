@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import stackgrad as sg
 from stackgrad.harness.testing.executors import present_backends
+from stackgrad.interop.wrapping import WrappedKernel
 from stackgrad.launch.text_kernels import kernel_from_text
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from gradient_read_programs import G, X  # noqa: E402
+from gradient_read_programs import G, W, X  # noqa: E402
 
 
 @pytest.fixture(params=["reference", "cpu", "vulkan"], autouse=True)
@@ -152,3 +153,99 @@ def test_arrays_of_numpy():
     with sg.ad.FwdMode(loss, loss, seed=[0.0]), sg.ad.Tape(loss):
         weigh(arrays)
     assert grad.tolist() == (G + G**2).tolist()
+
+
+@pytest.mark.parametrize("fp", [sg.f16, sg.f64], ids=["f16", "f64"])
+def test_copies_between_an_array_and_its_gradient(fp):
+    """Under a tape a copy is a launch: x gets constants, so its adjoint ends; x.grad gets data, which has none."""
+    x, y = (sg.field(fp, shape=3, needs_grad=True) for _ in range(2))
+    x.from_numpy(X.astype(fp.dtype))
+    x.grad.from_numpy(G.astype(x.grad.dtype.dtype))
+
+    @sg.kernel
+    def square():
+        for i in x:
+            y[i] += x[i] * x[i]
+
+    with sg.ad.Tape(y, seed=np.ones(3), clear_gradients=False):
+        square()
+        x.copy_from(x.grad)
+        square()
+    assert x.to_numpy().tolist() == G.tolist()
+    assert x.grad.to_numpy().tolist() == (2 * X).tolist()
+    x.from_numpy(X.astype(fp.dtype))
+    with sg.ad.Tape(y, seed=np.ones(3)):
+        square()
+        x.grad.copy_from(x)
+        square()
+    assert x.grad.to_numpy().tolist() == (X + 4 * X).tolist()
+
+
+def test_copies_of_vectors():
+    """A field of vectors is copied by its storage."""
+    v = sg.Vector.field(2, sg.f64, shape=2, needs_grad=True)
+    out = sg.field(sg.f64, shape=2, needs_grad=True)
+    value, gradient = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[2.0, -1.0], [0.5, 4.0]])
+    v.from_numpy(value)
+    v.grad.from_numpy(gradient)
+
+    @sg.kernel
+    def run():
+        for i in v:
+            out[i] += v[i].norm_sqr()
+
+    with sg.ad.Tape(out, seed=np.ones(2), clear_gradients=False):
+        run()
+        v.copy_from(v.grad)
+        run()
+    assert v.to_numpy().tolist() == gradient.tolist()
+    assert v.grad.to_numpy().tolist() == (2 * value).tolist()
+
+
+@pytest.mark.parametrize("uses_x", [False, True])
+def test_wrapped_kernels(uses_x):
+    """A kernel wrapped for torch reads x.grad of a field, which the gradient of another call has updated since."""
+    x = sg.field(sg.f64, shape=3, needs_grad=True)
+
+    @sg.kernel
+    def weigh(w: sg.types.ndarray(), y: sg.types.ndarray()):
+        for i in w:
+            y[i] = w[i] * x.grad[i] ** 2 * (x[i] if sg.static(uses_x) else 1.0)
+
+    wrapped = WrappedKernel(weigh, "y")
+    x.from_numpy(X)
+    x.grad.from_numpy(G)
+    made = [np.zeros(3), np.zeros(3)]
+    launched = [wrapped.forward({"w": W}, {"y": y}) for y in made]
+    x.grad[0] += 1.0
+    factor = X if uses_x else np.ones(3)
+    for y, launch in zip(made, launched):
+        grads = wrapped.backward({"w": W}, {"y": y}, {"y": np.ones(3)}, launch)
+        assert grads["w"].tolist() == (factor * G**2).tolist()
+    assert x.grad.to_numpy().tolist() == (G + [1.0, 0.0, 0.0] + (2 * W * G**2 if uses_x else 0.0)).tolist()
+
+
+@pytest.mark.parametrize("uses_x", [False, True])
+def test_trip_counts_of_two_launches(uses_x):
+    """Each launch has stacks of the size that x.grad decided then, also where x.grad has become smaller since."""
+    x, w, y = (sg.field(sg.f64, shape=3, needs_grad=True) for _ in range(3))
+    counts = np.array([3, 2, 0])
+
+    @sg.kernel
+    def powers():
+        for i in w:
+            v = w[i]
+            for _ in range(int(x.grad[i])):
+                v = v * v
+            y[i] += v * (x[i] if sg.static(uses_x) else 1.0)
+
+    x.fill(1.0)
+    w.from_numpy(W)
+    x.grad.from_numpy(counts.astype(np.float64))
+    with sg.ad.Tape(y, seed=np.ones(3), clear_gradients=False):
+        powers()
+        x.grad.fill(0.0)
+        powers()
+    exponents = 2**counts
+    assert y.to_numpy().tolist() == (W**exponents + W).tolist()
+    assert w.grad.to_numpy().tolist() == (exponents * W ** (exponents - 1) + 1).tolist()

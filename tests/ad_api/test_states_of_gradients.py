@@ -306,3 +306,39 @@ def test_graph_of_launches_refuses_copies(program):
             p.weigh.grad()
     finally:
         RUNTIME.capture = None
+
+
+def test_reading_a_gradient_is_no_use_of_its_array(program):
+    """A launch that reads x.grad as data does not use x, so what the host then writes to x is its first content."""
+    p = program
+
+    @sg.kernel
+    def run():
+        for i in p.w:
+            p.y[i] = p.w[i] * p.x.grad[i]
+
+    with sg.ad.Tape(p.loss, clear_gradients=False):
+        run()
+        p.x.fill(5.0)
+        p.total()
+    assert p.x.grad.to_numpy().tolist() == (G + 10.0).tolist()
+    assert p.w.grad.to_numpy().tolist() == (2 * W * G).tolist()
+
+
+def test_derivatives_that_are_returned(program):
+    """What launches store to x.grad is no part of a derivative that is returned or checked."""
+    p = program
+
+    @sg.kernel
+    def run():
+        for i in p.x:
+            p.y[i] = p.x[i] ** 3 * (1.0 + p.x.grad[i])
+            p.x.grad[i] = 2.0 * p.x[i]
+
+    p.x.grad.fill(0.0)
+    slopes = 3 * X**2
+    assert sg.ad.vjp(p.y, p.x, run, W).tolist() == (W * slopes).tolist()
+    p.x.grad.fill(0.0)
+    np.testing.assert_array_equal(sg.ad.jacobian(p.y, p.x, run, "reverse"), np.diag(slopes))
+    assert sg.ad.hvp(p.y, p.x, run, np.ones(3), seed=W).tolist() == (W * 6 * X).tolist()
+    assert sg.ad.grad_check(p.y, p.x, run, seed=W).ok

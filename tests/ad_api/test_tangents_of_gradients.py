@@ -94,3 +94,43 @@ def test_second_order_of_a_constant(program):
         run()
     assert p.x.grad.to_numpy().tolist() == (G + W * 3 * X**2 * G**2).tolist()
     np.testing.assert_array_equal(mode.jacobian(), np.diag(W * 6 * X * G**2))
+
+
+@pytest.mark.parametrize("uses_x", [False, True])
+def test_second_order_of_what_is_overwritten(program, uses_x):
+    """What a kernel overwrites in x.grad was constant, as no launch before it had given it a tangent."""
+    p = program
+
+    @sg.kernel
+    def run():
+        for i in p.w:
+            p.y[i] = p.w[i] ** 2 * p.x.grad[i] ** 2 * (p.x[i] if sg.static(uses_x) else 1.0)
+            p.x.grad[i] = 0.0
+
+    with (
+        sg.ad.FwdMode(p.w.grad, p.w, seed=np.eye(3), clear_gradients=False) as mode,
+        sg.ad.Tape(p.y, seed=np.ones(3), clear_gradients=False),
+    ):
+        run()
+    slope = 2 * G**2 * (X if uses_x else 1.0)
+    assert p.w.grad.to_numpy().tolist() == (W * slope).tolist()
+    np.testing.assert_array_equal(mode.jacobian(), np.diag(slope))
+
+
+def test_second_order_of_a_gradient_that_is_data(program):
+    """The launch reads x.grad without x; the tangent that a later gradient gives x.grad is not what it read."""
+    p = program
+
+    @sg.kernel
+    def run():
+        for i in p.w:
+            p.y[i] = p.w[i] ** 2 * p.x.grad[i]
+
+    with (
+        sg.ad.FwdMode(p.w.grad, p.x, seed=np.ones(3), clear_gradients=False) as mode,
+        sg.ad.Tape(p.loss, clear_gradients=False),
+    ):
+        run()
+        p.total()
+    assert p.w.grad.to_numpy().tolist() == (3 * W**2 * G).tolist()
+    assert mode.jacobian().tolist() == [0.0, 0.0, 0.0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .derivative_tape import DerivativeTape
 from .field_snapshot import FieldsSnapshot
 from .numeric import GradCheckError, GradReport, Tolerance, checked_arrays, compare
-from .tape import Tape
 
 
 def grad_check(  # What is Any takes several kinds of fields and arrays, see functional.py.
@@ -39,7 +39,7 @@ def grad_check(  # What is Any takes several kinds of fields and arrays, see fun
         raise_error: False to return a report with mismatches instead of raising.
     """
     wanted, before = checked_arrays(params), FieldsSnapshot()
-    with Tape(loss, weights=weights, seed=seed) as tape:
+    with DerivativeTape(loss, weights=weights, seed=seed) as tape:
         start = FieldsSnapshot()  # kernels may read gradients, which the tape has cleared
         run()
     gradients = {array: array.grad.memory.copy() for array in wanted}

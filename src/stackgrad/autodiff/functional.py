@@ -17,11 +17,12 @@ import numpy as np
 
 from ..runtime.session import RUNTIME
 from ..runtime.usage_errors import OptionError, TapeError
+from .derivative_tape import DerivativeTape
 from .field_snapshot import FieldsSnapshot
 from .forward import FwdMode
 from .losses import FieldLoss, SeededLoss, terms_of
 from .seeds import seeds_of, tensor_shape
-from .tape import DEFAULT_BUDGET, Tape
+from .tape import DEFAULT_BUDGET
 
 T = TypeVar("T")
 ArrayOrArrays = np.ndarray | list[np.ndarray]
@@ -203,7 +204,7 @@ def _second(loss: Any, params: Any, run: Callable[[], Any], v: Any, options: tup
     gradients = _gradients(params)
     mode = FwdMode(gradients, params, v)
     try:
-        with mode, Tape(loss, weights=weights, seed=seed, budget_bytes=budget):
+        with mode, DerivativeTape(loss, weights=weights, seed=seed, budget_bytes=budget):
             run()
         return [mode.jacobian(one) for one in gradients]
     finally:
@@ -225,7 +226,9 @@ def _pullbacks(
     _refuse_inside("vjp")
     gradients = _gradients(params)
     passes = [_terms(_listed(outputs), one) for one in zip(*cotangents)]
-    tape = Tape(_listed(outputs), seed=[one[0] for one in cotangents], budget_bytes=budget, retain=len(passes) > 1)
+    tape = DerivativeTape(
+        _listed(outputs), seed=[one[0] for one in cotangents], budget_bytes=budget, retain=len(passes) > 1
+    )
     for k, terms in enumerate(passes):
         tape.terms = terms
         if k:

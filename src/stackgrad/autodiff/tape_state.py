@@ -65,13 +65,13 @@ class LaunchRecord:
 
     def _replaced(self, direction: int | None) -> dict[str, np.ndarray]:
         """Return the saved contents, with tangents along `direction`, that a gradient reads in place of arrays."""
-        taken = self.binding.prepare_taped().before
+        backward = self.binding.prepare_taped()
+        taken = backward.before
         kept = {**self.foreign, **{copy: self.before[name] for copy, name in taken.items()}}
         made = {name: one.primal.restored() for name, one in kept.items()}
         if direction is not None:
-            states = self.binding.prepare_taped().states
-            # A gradient that no launch had given a tangent when this launch read it was constant.
-            made |= {f"{name}.dual": np.zeros_like(made[name]) for name in states}
+            # A gradient that no launch had given a tangent when it was copied was constant.
+            made |= {f"{name}.dual": np.zeros_like(made[name]) for name in kept if backward.is_gradient(name)}
             made |= {f"{name}.dual": one.tangents[direction].restored() for name, one in kept.items() if one.tangents}
         return made
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..backends.launching.launcher import NO_DRAWS
 from ..compiler.ir.types import Scalar
+from ..data.fields import Array
 from ..data.half_accumulators import accumulator_of
 from ..data.leaves import ForeignArray
 from ..runtime.usage_errors import ArgumentError, close_names
@@ -35,15 +36,18 @@ a function of the other arguments of the call that returns a shape or (shape, dt
 
 @dataclass(frozen=True)
 class WrappedLaunch:
-    """Hold the facts about a forward launch that its gradient needs: the random key and the versions of fields.
+    """Hold the facts about a forward launch that its gradient needs: the random key and what fields held.
 
     Attributes:
         draws: The key of the random numbers of the launch.
         versions: The fields that the kernel uses, with their versions after the launch.
+        gradients: Copies of the gradients of fields that the kernel reads, by parameter; other backward passes update
+            these gradients.
     """
 
     draws: Draws = NO_DRAWS
     versions: tuple[tuple[Any, int], ...] = ()
+    gradients: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 class WrappedKernel:
@@ -128,7 +132,7 @@ class WrappedKernel:
         binding.launch(scalars)
         fields = [f for f in binding.arrays.values() if not isinstance(f, np.ndarray)]
         versions = tuple((f, f.version) for f in fields if not f.is_grad)
-        return WrappedLaunch(binding.draws_reverse(scalars), versions)
+        return WrappedLaunch(binding.draws_reverse(scalars), versions, _gradients_read(binding))
 
     def backward(
         self,
@@ -150,16 +154,17 @@ class WrappedKernel:
         Raises:
             ArgumentError: A field that the kernel uses was written since the launch.
         """
-        for field, version in launched.versions:
-            if field.version != version:
+        for one, version in launched.versions:
+            if one.version != version:
                 raise ArgumentError(
-                    f"{field.label}, which kernel {self.kernel.__name__} uses, was written since its launch",
+                    f"{one.label}, which kernel {self.kernel.__name__} uses, was written since its launch",
                     "give it as an argument",
                 )
         known = places or {}
         grads = {n: known[n] if n in known else np.zeros_like(v) for n, v in given.items() if is_real(v)}
         binding, scalars = self._bound(given, out, {**grads, **cotangents})
-        binding.launch_grad(scalars, launched.draws)
+        found = binding.prepare_grad().in_place_of(launched.gradients)
+        binding.launch_grad(scalars, launched.draws, lambda _: found)
         return grads
 
     def _bound(
@@ -189,6 +194,12 @@ def _bind(kernel: Kernel[Any, Any], arguments: tuple[Any, ...]) -> tuple[Binding
     if special.reader is not None:
         raise ArgumentError(f"kernel {kernel.__name__} returns a value, which has no gradient", "store it to an array")
     return binding, scalars, {name for name, _, is_grad in special.slots if not is_grad}
+
+
+def _gradients_read(binding: Binding) -> dict[str, np.ndarray]:
+    """Return copies of the gradients of fields that a kernel reads, by parameter."""
+    found = {name: binding.arrays.get(name) for name in binding.program.forward_side().reads}
+    return {name: one.memory.copy() for name, one in found.items() if isinstance(one, Array) and one.is_grad}
 
 
 def _leaf(value: np.ndarray, grad: np.ndarray | None) -> ForeignArray:

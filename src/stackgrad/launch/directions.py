@@ -139,7 +139,9 @@ class BoundGradient:
 
     def adjoint_boxes(self, array: Array, scalars: Scalars) -> list[Box]:
         """Return the boxes of an array's adjoint that the gradient may read or write."""
-        shapes, names = self._shapes(), [n for n in self.memory if bound_to(self.program, self.arrays, n) is array.grad]
+        # A gradient of an array that the kernel does not use is data to it, and no adjoint.
+        own = [name + GRAD for name in self.program.gradients if name + GRAD in self.memory]
+        names, shapes = [n for n in own if bound_to(self.program, self.arrays, n) is array.grad], self._shapes()
         found = (self.regions.read_boxes(scalars, shapes), self.regions.write_boxes(scalars, shapes))
         return [box for boxes in found for name in names for box in boxes.get(name, ())]
 
@@ -147,6 +149,16 @@ class BoundGradient:
         """Return the shape of each array of the gradient by name, including copies of earlier contents."""
         copies = {copy: self.arrays[name].shape for copy, name in (*self.before.items(), *self.states.items())}
         return {**shapes_of(self.memory), **copies}
+
+    def is_gradient(self, name: str) -> bool:
+        """Return True if an array parameter, or what it is a copy of, is a gradient that the kernel reads as data."""
+        found = self.arrays.get(self.before.get(name, name))
+        return name in self.states or isinstance(found, Array) and found.is_grad
+
+    def in_place_of(self, gradients: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return, by parameter of the gradient, those of the given copies of gradients, by name, that it reads."""
+        named = {**{name: name for name in self.foreign}, **self.states}
+        return {parameter: gradients[name] for parameter, name in named.items() if name in gradients}
 
     def present_states(self) -> dict[str, np.ndarray]:
         """Return copies of what the gradients that the launch reads hold now, by parameter."""
@@ -178,8 +190,10 @@ class BoundGradient:
         if not self.states.keys() <= replaced.keys():
             replaced = {**self.present_states(), **replaced}
         memory = {**self.memory, **replaced} if replaced else self.memory
+        # The version of an array is that of its present content, and not that of the array in its place.
+        versions = self._stamps() if replaced.keys().isdisjoint(self.launcher.versioned) else None
         try:
-            self.launcher.run(memory, scalars, draws, self._stamps(), verified)
+            self.launcher.run(memory, scalars, draws, versions, verified)
         finally:
             for field in self.written:
                 field.version = stamp()
