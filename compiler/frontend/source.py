@@ -25,6 +25,8 @@ MISSING = object()
 FUNCTIONS = 4096
 """Number of functions whose sources are kept: a large program inlines some of them thousands of times."""
 
+_POSITION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
 
 @dataclass(frozen=True)
 class FunctionSource:
@@ -35,24 +37,26 @@ class FunctionSource:
         first_line: number of the first line of the function in the file.
         lines: lines of the function.
         tree: the tree; line numbers are those of the file, and columns are counted in UTF-8 bytes.
-        spans: locations of syntax nodes that were asked for before.
+        spans: source locations that were asked for before, by position. The nodes themselves are not kept, because a
+            trace makes some of them anew.
     """
 
     file: str
     first_line: int
     lines: tuple[str, ...]
     tree: ast.FunctionDef
-    spans: dict[ast.AST, Span] = field(default_factory=dict, compare=False, repr=False)
+    spans: dict[tuple[Any, ...], Span] = field(default_factory=dict, compare=False, repr=False)
 
     def span(self, node: ast.AST) -> Span:
         """Return the source location of a syntax node; if the node spans several lines, only the first is marked."""
-        found = self.spans.get(node)
+        place = tuple([getattr(node, name, None) for name in _POSITION])
+        found = self.spans.get(place)
         if found is None:
-            found = self.spans[node] = self._span(node)
+            found = self.spans[place] = self._span(node)
         return found
 
     def _span(self, node: ast.AST) -> Span:
-        """Return the source location of a syntax node that was not asked for before."""
+        """Return the source location of a syntax node at a position that was not asked for before."""
         line = getattr(node, "lineno", self.first_line)
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0
         index = line - self.first_line
