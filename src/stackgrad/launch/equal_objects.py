@@ -166,7 +166,8 @@ def _plain_key(value: Any) -> Hashable | None:
     if isinstance(value, (set, frozenset)) and all(isinstance(one, NUMBERS) for one in value):
         return kind, tuple(sorted(map(repr, map(word, value))))
     if is_host_matrix(value):
-        return kind, value.dtype, _plain_key(value.to_numpy())
+        entries = _plain_key(value.to_numpy())
+        return None if entries is None else (kind, value.dtype, entries)
     if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
         return kind, value.dtype, value.shape, value.tobytes()
     return None
@@ -186,7 +187,7 @@ def _apart(value: Any) -> tuple[type, Take, Hashable]:
     if take is None:
         raise _NotComparable
     if isinstance(value, FunctionType):  # Guards look up its global names, in whichever module it is.
-        return kind, take, (word(value.__code__), module_names(value) is None)
+        return kind, take, (word(value.__code__), value.__name__, module_names(value) is None)
     return kind, take, None
 
 
