@@ -63,6 +63,21 @@ def _by_module(x: Any, value: Any) -> Any:
     return k
 
 
+class Quantity(float):
+    unit: float
+
+
+def _by_unit(x: Any, value: Any) -> Any:
+    length = Quantity(2.0)
+    length.unit = value
+
+    @sg.kernel
+    def k():  # type: ignore[no-untyped-def]
+        x[0] = length * length.unit
+
+    return k
+
+
 def _module(entry: float) -> ModuleType:
     made = ModuleType("table")
     made.entry = entry  # type: ignore[attr-defined]
@@ -84,6 +99,7 @@ def _by_large_vector(x: Any, value: Any) -> Any:
     [
         (_by_text, "KIND", (sg.f32, sg.f64), (float(np.float32(0.1)), 0.1)),
         (_by_attribute, "", (2.0, 4.0), (1.0, 2.0)),
+        (_by_unit, "", (2.0, 4.0), (4.0, 8.0)),
         (_by_module, "TABLE", (_module(2.0), _module(4.0)), (2.0, 4.0)),
     ],
 )
