@@ -1,7 +1,11 @@
-"""What equal kernels must not share a trace for: annotations as text, attributes of funcs, modules, names, code."""
+"""What keeps kernels from sharing a trace: annotations as text, attributes of funcs, modules, names, code, texts."""
 
 from __future__ import annotations
 
+import importlib.util
+import linecache
+import os
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -203,3 +207,58 @@ def test_other_code_of_a_global_function_is_noticed(traces: list[str], monkeypat
         make()()
         assert x[0] == 6.0
     assert traces == ["k", "k"]
+
+
+TYPED = """
+import stackgrad as sg
+
+def make(x):
+    @sg.kernel
+    def k():
+        v: sg.KIND = 0.1
+        x[0] = v
+    return k
+
+@sg.kernel
+def whole(x: sg.template()):
+    v: sg.KIND = 0.1
+    x[0] = v
+"""
+ROUNDED = {"f32": float(np.float32(0.1)), "f64": 0.1, "f16": float(np.float16(0.1))}
+
+
+def _loaded(file: Path, kind: str, seconds: int) -> Any:
+    """Return the module of a file that was just written, `seconds` after it was written first."""
+    file.write_text(TYPED.replace("KIND", kind))
+    os.utime(file, (seconds, seconds))
+    found = importlib.util.spec_from_file_location("typed", file)
+    assert found is not None and found.loader is not None
+    made = importlib.util.module_from_spec(found)
+    exec(compile(file.read_text(), str(file), "exec", dont_inherit=True), made.__dict__)
+    return made
+
+
+def _registered(kind: str) -> Any:
+    """Return what a text of the program defines that is registered as a file, in place of the text before."""
+    text = TYPED.replace("KIND", kind)
+    linecache.cache["<typed>"] = len(text), None, text.splitlines(keepends=True), "<typed>"
+    names: dict[str, Any] = {"__name__": "typed"}
+    exec(compile(text, "<typed>", "exec", dont_inherit=True), names)
+    return SimpleNamespace(**names)
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_equal_code_of_other_texts_is_another_kernel(is_file: bool, tmp_path: Path, traces: list[str]) -> None:
+    """Python ignores the types of locals, so that code stays the same when they change."""
+    x = sg.field(sg.f64, 1)
+    modules = []
+    for seconds, kind in enumerate(("f32", "f64", "f16", "f32"), 1_000_000):
+        module = _loaded(tmp_path / "typed.py", kind, seconds) if is_file else _registered(kind)
+        modules.append((kind, module))
+        for k in (module.make(x), lambda whole=module.whole: whole(x)):
+            x[0] = 0.0
+            k()
+            assert x[0] == ROUNDED[kind]
+    for kind, module in modules:
+        module.whole(x)
+        assert x[0] == ROUNDED[kind], "a kernel keeps the text it was traced from"
