@@ -15,7 +15,7 @@ from typing import Any
 from .context import Tracer
 from .diagnostics import PoisonError, ProblemError, name_problem, suggestion
 from .protocols import index_text, is_any_field, is_host_view
-from .reads import NameRead, is_builtin
+from .reads import NameRead, is_builtin, is_settled
 from .source import MISSING, outer_name, outer_names
 
 
@@ -33,7 +33,7 @@ def outer_object(t: Tracer, node: ast.Name) -> Any:
         raise unknown_name_error(t, node)
     if is_local:
         _tell_of_local(t, node)
-    if not isinstance(found, ModuleType) and not is_builtin(name, function):
+    if not (isinstance(found, ModuleType) and is_settled(found)) and not is_builtin(name, function):
         t.reads.append(NameRead(function, name, found))
     return found
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from .functions import BoundFunc, Func
 from .protocols import is_any_field
-from .source import MISSING, cell_content
+from .source import MISSING, annotation_of, cell_content
 
 Take = Callable[[Any], Any]
 """A function that returns the parts of an object: a tuple, or a dictionary by name."""
@@ -51,7 +51,15 @@ def function_parts(found: FunctionType) -> tuple[Any, ...]:
     The objects that its global names mean are part of a function that belongs to no module.
     """
     names = {} if module_names(found) is not None else _used_names(found)
-    return found.__defaults__, found.__kwdefaults__, found.__annotations__, closure_parts(found), names
+    return found.__defaults__, found.__kwdefaults__, _annotations(found), closure_parts(found), names
+
+
+def _annotations(found: FunctionType) -> dict[str, Any]:
+    """Return the annotations of a function; those that are text are replaced by what their names denote now."""
+    given = found.__annotations__
+    if not any(isinstance(one, str) for one in given.values()):
+        return given
+    return {name: annotation_of(found, name) for name in given}
 
 
 def closure_parts(found: FunctionType) -> tuple[Any, ...]:
@@ -131,6 +139,8 @@ def part_names(found: Any) -> Collection[str]:
         return "__func__", "__self__"
     if isinstance(found, partial):
         return "func", "args", "keywords"
+    if isinstance(found, Func):
+        return ("function",)
     return attributes(found)
 
 

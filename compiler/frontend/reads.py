@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import Scalar
-from .functions import LanguageFunction, NDRange
+from .functions import Func, LanguageFunction, NDRange
 from .limits import ITEMS
 from .members import MembersStandIn
 from .protocols import LaunchShape, is_any_field, is_host_matrix, is_host_struct, is_host_view
@@ -132,6 +132,8 @@ def is_settled(owner: Any) -> bool:
         return owner.__name__.partition(".")[0] in _SETTLED
     if isinstance(owner, (type, FunctionType)):
         return (owner.__module__ or "").partition(".")[0] in _SETTLED
+    if isinstance(owner, Func):  # A program may give it attributes.
+        return False
     plain = isinstance(owner, (*NUMBERS, np.ndarray, tuple, MembersStandIn, NDRange)) or type(owner) in (list, dict)
     of_host = is_host_matrix(owner) or is_host_struct(owner) or is_host_view(owner) or is_any_field(owner)
     return plain or of_host or type(owner).__module__.startswith(f"{_PACKAGE}.compiler.")

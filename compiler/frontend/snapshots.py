@@ -18,6 +18,7 @@ from .functions import BoundFunc, NDRange
 from .parts import closure_parts, function_parts, has_closure_alone, method_parts, module_names, take_of
 from .protocols import is_host_matrix, is_host_struct, is_host_view
 from .reads import NUMBERS
+from .source import text_of
 
 _DEPTH = 16
 """This limit bounds the nesting of containers; a container that is nested deeper is compared by identity."""
@@ -40,8 +41,8 @@ def word(number: Any) -> Any:
     if isinstance(number, (range, slice)):
         return type(number), number.start, number.stop, number.step
     if isinstance(number, CodeType):
-        # Equal code of two files may come from texts that differ in what Python ignores and a kernel does not.
-        return type(number), number.co_filename, number
+        # Equal code may come from texts that differ in what Python ignores and a kernel does not.
+        return type(number), number.co_filename, text_of(number), number
     return type(number), number
 
 

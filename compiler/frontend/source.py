@@ -25,6 +25,8 @@ MISSING = object()
 FUNCTIONS = 4096
 """Number of functions whose sources are kept: a large program inlines some of them thousands of times."""
 
+_POSITION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
 
 @dataclass(frozen=True)
 class FunctionSource:
@@ -35,24 +37,26 @@ class FunctionSource:
         first_line: number of the first line of the function in the file.
         lines: lines of the function.
         tree: the tree; line numbers are those of the file, and columns are counted in UTF-8 bytes.
-        spans: locations of syntax nodes that were asked for before.
+        spans: source locations that were asked for before, by position. The nodes themselves are not kept, because a
+            trace makes some of them anew.
     """
 
     file: str
     first_line: int
     lines: tuple[str, ...]
     tree: ast.FunctionDef
-    spans: dict[ast.AST, Span] = field(default_factory=dict, compare=False, repr=False)
+    spans: dict[tuple[Any, ...], Span] = field(default_factory=dict, compare=False, repr=False)
 
     def span(self, node: ast.AST) -> Span:
         """Return the source location of a syntax node; if the node spans several lines, only the first is marked."""
-        found = self.spans.get(node)
+        place = tuple([getattr(node, name, None) for name in _POSITION])
+        found = self.spans.get(place)
         if found is None:
-            found = self.spans[node] = self._span(node)
+            found = self.spans[place] = self._span(node)
         return found
 
     def _span(self, node: ast.AST) -> Span:
-        """Return the source location of a syntax node that was not asked for before."""
+        """Return the source location of a syntax node at a position that was not asked for before."""
         line = getattr(node, "lineno", self.first_line)
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0) or 0
         index = line - self.first_line
@@ -85,7 +89,7 @@ def read_source(function: Any) -> FunctionSource:
     code = function.__code__
     if function.__name__ == "<lambda>":
         raise KernelSyntaxError("a lambda cannot be a kernel or a function of one", "write it with `def`", _place(code))
-    return _read(code, code.co_filename, function.__name__, _is_rewritten(function))
+    return _read(code, code.co_filename, function.__name__, _is_rewritten(function), text_of(code))
 
 
 def _is_rewritten(function: FunctionType) -> bool:
@@ -100,11 +104,47 @@ def _place(code: CodeType) -> Span:
     return Span(code.co_filename, code.co_firstlineno, len(text) - len(text.lstrip()), len(text), text)
 
 
+@dataclass(frozen=True, eq=False)
+class _Compiled:
+    """This class represents a key that is equal for one code object alone, and not for others that are equal to it."""
+
+    code: CodeType
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Compiled) and other.code is self.code
+
+    def __hash__(self) -> int:
+        return id(self.code)
+
+
+def text_of(code: CodeType) -> tuple[str, ...]:
+    """Return the lines from which a code object was compiled, as far as they were known when they were first asked for.
+
+    A module that is loaded anew may give equal code with another meaning: Python ignores the types of locals.
+    """
+    return _text_of(_Compiled(code))
+
+
 @lru_cache(maxsize=FUNCTIONS)
-def _read(code: CodeType, file: str, name: str, is_rewritten: bool) -> FunctionSource:
+def _text_of(key: _Compiled) -> tuple[str, ...]:
+    code = key.code
+    if _first_of(code, code.co_filename) is not code:  # The file was compiled again, and may have changed before.
+        linecache.checkcache(code.co_filename)
+    last = max((line or 0 for _, _, line in code.co_lines()), default=0)
+    return tuple(linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last])
+
+
+@lru_cache(maxsize=FUNCTIONS)
+def _first_of(code: CodeType, file: str) -> CodeType:
+    """Return the first code object of this file that is equal to the given one."""
+    return code
+
+
+@lru_cache(maxsize=FUNCTIONS)
+def _read(code: CodeType, file: str, name: str, is_rewritten: bool, text: tuple[str, ...]) -> FunctionSource:
     """Return the source of a function, read from `linecache` and, if that text is outdated, from the file again.
 
-    That text may be as old as the code, and older than the file.
+    That text may be as old as the code, and older than the file. `text` tells apart equal code of different texts.
     """
     known = linecache.cache.get(file)
     try:

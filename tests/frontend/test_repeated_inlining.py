@@ -47,6 +47,23 @@ def test_locations_are_kept():
     assert text.span(statement).text.strip() == "w = v"
 
 
+def test_traces_leave_no_nodes_behind():
+    """A trace makes nodes that are not in the text, such as those of the loop of `fill`."""
+    sg.init(arch=sg.reference)
+    y = sg.field(sg.f32, shape=2)
+
+    @sg.kernel
+    def run(value: sg.template()):
+        y.fill(value)
+
+    spans = source.read_source(run.__wrapped__).spans
+    run(0)
+    count = len(spans)
+    for value in range(1, 4):
+        run(value)
+        assert y[1] == value and len(spans) == count > 0
+
+
 def test_returns_are_found_in_functions_within():
     assert source.has_return(ast.parse("def f():\n    def g():\n        return 1\n").body[0])
     assert not source.has_return(ast.parse("def f():\n    pass\n").body[0])

@@ -19,7 +19,7 @@ import numpy as np
 from ..backends.forks import free_in_child
 from ..compiler.frontend.functions import NDRange
 from ..compiler.frontend.members import is_container
-from ..compiler.frontend.parts import Take, module_names, take_of
+from ..compiler.frontend.parts import Take, attributes, module_names, take_of
 from ..compiler.frontend.protocols import is_any_field, is_host_matrix, is_host_struct
 from ..compiler.frontend.reads import NUMBERS
 from ..compiler.frontend.snapshots import is_compared_by_content, reference_to, struct_parts, word
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_BUILT_IN = (int, float, bool, complex, str, bytes)
 _MOST_PARTS = 256
 _MOST_BYTES = 4096
 _USES = 16
@@ -157,7 +158,7 @@ def _plain_key(value: Any) -> Hashable | None:
     """Return the key of a value without parts, or None for a value that has parts."""
     kind = type(value)
     if isinstance(value, NUMBERS):
-        number: Hashable = word(value)
+        number: Hashable = None if _has_attributes(value) else word(value)
         return number
     if isinstance(value, (type, ModuleType)):
         return _Same(value)
@@ -166,10 +167,16 @@ def _plain_key(value: Any) -> Hashable | None:
     if isinstance(value, (set, frozenset)) and all(isinstance(one, NUMBERS) for one in value):
         return kind, tuple(sorted(map(repr, map(word, value))))
     if is_host_matrix(value):
-        return kind, value.dtype, _plain_key(value.to_numpy())
+        entries = _plain_key(value.to_numpy())
+        return None if entries is None else (kind, value.dtype, entries)
     if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES and not value.dtype.hasobject:
         return kind, value.dtype, value.shape, value.tobytes()
     return None
+
+
+def _has_attributes(number: Any) -> bool:
+    """Return True for a number or text of a class of the program, such as one with a unit, that has attributes."""
+    return type(number) not in _BUILT_IN and isinstance(number, _BUILT_IN) and bool(attributes(number))
 
 
 def _apart(value: Any) -> tuple[type, Take, Hashable]:
@@ -179,6 +186,8 @@ def _apart(value: Any) -> tuple[type, Take, Hashable]:
         if getattr(value, "__dict__", None):
             raise _NotComparable
         return kind, dict if isinstance(value, dict) else tuple, None
+    if isinstance(value, NUMBERS):
+        return kind, attributes, word(value)
     if is_host_struct(value):
         return kind, struct_parts, None
     is_whole = is_any_field(value) or is_container(value) or is_compared_by_content(value)
@@ -186,7 +195,7 @@ def _apart(value: Any) -> tuple[type, Take, Hashable]:
     if take is None:
         raise _NotComparable
     if isinstance(value, FunctionType):  # Guards look up its global names, in whichever module it is.
-        return kind, take, (word(value.__code__), module_names(value) is None)
+        return kind, take, (word(value.__code__), value.__name__, module_names(value) is None)
     return kind, take, None
 
 

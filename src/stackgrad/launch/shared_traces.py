@@ -8,13 +8,14 @@ the kernels nor their fields, only code, numbers and texts; at most `_MOST` are 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.ad.policies import policy_of
+from ..compiler.frontend.functions import Func
 from ..compiler.frontend.protocols import ArgumentArray
 from ..data.fields.array import Array
 from ..runtime.fresh_objects import FreshObjects
@@ -23,9 +24,10 @@ from ..runtime.repeated_reads import repetition_of
 from ..runtime.session import RUNTIME
 from .equal_objects import Content, Roots
 from .kept_draws import KeptDraws
-from .prepared import reference
+from .prepared import Reference, reference
 
 if TYPE_CHECKING:
+    from ..compiler.frontend.reads import Read
     from ..compiler.frontend.trace import Traced
     from .program import Program
 
@@ -54,6 +56,7 @@ class _SharedTrace:
         self._program, self._bare = program, replace(traced, arrays={}, reads=())
         self._arrays = {name: _weakly(array) for name, array in traced.arrays.items()}
         self._lasting = [reference(one) for one in (*content.lasting, *owners)]
+        self._codes = _codes_of(traced.reads)
 
     @property
     def is_alive(self) -> bool:
@@ -83,8 +86,17 @@ class _SharedTrace:
         return _renewed(self._program), replace(self._bare, arrays=arrays, reads=reads)
 
     def _again(self) -> tuple[Any, ...] | None:
-        """Return the reads of the trace, made again; None if a guard does not hold."""
-        return tuple([again() for again in self._repetitions]) if hold(self._guards) else None
+        """Return the reads of the trace, made again; None if a guard does not hold, or a function has other code."""
+        functions = [(refer(), code) for refer, code in self._codes]
+        if not hold(self._guards) or any(one is not None and one.__code__ is not code for one, code in functions):
+            return None
+        return tuple([again() for again in self._repetitions])
+
+
+def _codes_of(reads: Iterable[Read]) -> list[tuple[Reference, CodeType]]:
+    """Return the functions that a trace found under names, with their code, which a reload of a module may replace."""
+    found = [read.found.function if isinstance(read.found, Func) else read.found for read in reads]
+    return [(reference(one), one.__code__) for one in found if isinstance(one, FunctionType)]
 
 
 def _renewed(program: Program) -> Program:
