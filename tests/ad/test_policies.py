@@ -79,6 +79,7 @@ def compare(policy: str, found: np.ndarray, lean: np.ndarray) -> None:
         np.testing.assert_array_equal(found, lean, err_msg=policy)
 
 
+@pytest.mark.expensive
 def test_random_programs() -> None:
     judged = deep = 0
     for seed in PROGRAMS:

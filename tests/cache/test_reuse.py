@@ -99,6 +99,7 @@ def run(folder: Path, **variables: str) -> str:
     return found.stdout
 
 
+@pytest.mark.expensive
 def test_processes_agree_on_keys(folder: Path) -> None:
     """Nothing in a key, or in what it stands for, depends on the order of hashes."""
     first = run(folder, PYTHONHASHSEED="1")

@@ -115,6 +115,7 @@ def test_processes(tmp_path):
     assert done.cases == 6 and len(list((tmp_path / "units").iterdir())) == 2
 
 
+@pytest.mark.expensive
 def test_a_unit_that_cannot_run_says_why():
     with pytest.raises(unit.UnitError, match="unit 4: .*cannot start"):
         unit.run_apart(replace(SPEC, backends=("nowhere",)).to_json(), 4)

@@ -47,6 +47,7 @@ def broken(tmp_path: Path) -> Path:
     )
 
 
+@pytest.mark.expensive
 def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
     found = command("fuzz", "--cases", "2", "--seed", "3", "--corpus", str(cured), "--backends", "cpu")
     assert found.status == 0, found.out + found.err
@@ -74,7 +75,11 @@ def test_an_interrupted_run_ends_with_its_table(tmp_path: Path) -> None:
         "--backends",
         "cpu",
     ]
-    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a new process would inherit that it is ignored
+    try:
+        process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
     try:
         assert process.stderr is not None
         while "cases" not in process.stderr.readline():  # the first line of the status: cases have run
@@ -87,6 +92,7 @@ def test_an_interrupted_run_ends_with_its_table(tmp_path: Path) -> None:
     assert "decided nothing" in out and "interrupted" in err and "Traceback" not in err
 
 
+@pytest.mark.expensive
 def test_replay_of_what_is_cured(command, cured: Path) -> None:
     found = command("replay", str(cured), "--backends", "cpu")
     assert (found.status, found.out.splitlines()[-1]) == (0, "replayed 1 entries, 0 failed")

@@ -113,6 +113,7 @@ def test_make_spd(n) -> None:
     check_function(projected, [b], q @ np.diag(np.maximum(w, 0)) @ q.T, gradient=1e-5)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("arch", ["reference"], indirect=True)
 def test_sym_eig_of_twelve_rows() -> None:
     for a, w, q in each(sg.sym_eig, [symmetric(12)], (12,), (12, 12)):

@@ -198,6 +198,7 @@ def test_a_field_whose_indices_leave_32_bits() -> None:
     assert x.to_numpy().tolist() == [2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1]
 
 
+@pytest.mark.expensive
 @pytest.mark.usefixtures("arch")
 def test_gradient_at_large_indices() -> None:
     wide, x, y = (np.zeros(MANY, np.int8), *(sg.field(sg.f64, 5, needs_grad=True) for _ in range(2)))

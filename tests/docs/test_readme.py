@@ -44,6 +44,7 @@ def test_the_kernel_of_the_readme(program: Path) -> None:
     assert run("python sines.py", program.parent).strip() == said[1]
 
 
+@pytest.mark.expensive
 def test_the_commands_run(program: Path) -> None:
     found = [command for command in doc_pages.commands(TEXT) if not command.startswith(ONCE)]
     assert len(found) >= 4

@@ -178,6 +178,7 @@ def _from_inside() -> None:
     warn("odd", UserWarning)
 
 
+@pytest.mark.expensive
 def test_nobody_else_warns() -> None:
     """One function of the package calls `warnings.warn`."""
     callers = []

@@ -78,6 +78,7 @@ def test_a_pass_that_breaks_a_kernel_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert found.problem.startswith("reverse: VerifyError") and found.passed
 
 
+@pytest.mark.expensive
 def test_the_loop_survives_what_it_finds() -> None:
     found = fuzz_texts(0, 450, processes=2, judged=troubled, hang=3.0)
     assert (found.cases, found.passed) == (450, 448)

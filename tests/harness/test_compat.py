@@ -168,6 +168,7 @@ def checkout(tmp_path):
     return folder
 
 
+@pytest.mark.expensive
 def test_runs_the_tests_of_a_checkout(checkout, capsys):
     assert command.main(["quadrants-tests", str(checkout), "--python", sys.executable]) == 1
     lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]

@@ -66,6 +66,7 @@ def test_controls_tell_a_busy_machine() -> None:
     assert not any("busy" in line for line in bench_compare.table([], set(), 1.1))
 
 
+@pytest.mark.expensive
 def test_a_planted_heap_is_found_in_real_packages(tmp_path: Path) -> None:
     """Adstacks of twice the size are found by bytes, which need one round."""
     plant = next(plant for plant in bench_selftest.PLANTS if plant.kind == "heap")

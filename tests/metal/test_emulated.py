@@ -211,6 +211,7 @@ SUM = """kernel k(x: f32[1]) { serial { %0: i32 = const 0 %1: i32 = shape x, 0 l
 # ---- programs -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.expensive
 def test_a_program(metal: EmulatedMetal) -> None:
     """What an example launches, forward and reverse, gives what the reference gives, but for the order of sums."""
     path = TESTS.parent / "examples" / "mpm_throw.py"

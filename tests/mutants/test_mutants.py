@@ -146,6 +146,7 @@ def test_every_mutant_has_a_witness_and_says_what_it_breaks() -> None:
         assert mutant.shows in ("gradient", "values", "overflow", "tangent", "relaunch")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", NAMES)
 def test_mutant_changes_a_result_and_leaves_nothing_behind(name, kernels, right) -> None:
     mutant, found_by = MUTANTS[name], witness(name).name

@@ -120,6 +120,7 @@ def test_every_shape_has_a_least_rate() -> None:
     assert set(LEAST) == set(SHAPES)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", LEAST)
 def test_rate(name: str) -> None:
     assert rates()[name] >= LEAST[name], coverage_table(samples())

@@ -23,6 +23,7 @@ def messages(folder: Path, threads: int) -> tuple[str, str]:
     return "\n".join(lines[: len(lines) // 2]), "\n".join(lines[len(lines) // 2 :])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_message_is_whole_before_and_after_a_reload(tmp_path: Path, threads: int) -> None:
     first, second = messages(tmp_path, threads)

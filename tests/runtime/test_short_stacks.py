@@ -40,6 +40,7 @@ def test_every_short_stack_overflows(way: str) -> None:
     assert (counts["masked"] > 60) == ("--lanes" in WAYS[way]), counts
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("source", "way"), [("kir", "branching"), ("raw", "lanes"), ("programs", "threads")])
 def test_code_that_does_not_look_is_found_out(source: str, way: str) -> None:
     done = run(source, "--unchecked", *WAYS[way])

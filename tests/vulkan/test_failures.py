@@ -291,6 +291,7 @@ def test_an_array_that_no_device_holds(vulkan: VulkanBackend) -> None:
 # ---- a device that is lost ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("function", ["vkQueueSubmit", "vkWaitForFences"])
 def test_a_device_that_is_lost(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
     """The launch says so, and so does every one behind it, without asking the driver; another device is of use."""

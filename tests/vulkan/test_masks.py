@@ -199,6 +199,7 @@ print("done")
 """
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("without", ["buffer_addresses", "int64_atomics,subgroups", "float32_add,float64,modes"])
 def test_the_validation_layer_is_silent(vulkan: VulkanBackend, tmp_path: Path, without: str) -> None:
     """A device opened without a feature is not asked for it; windows of descriptors lie in their buffers."""

@@ -163,8 +163,9 @@ class WrappedKernel:
         known = places or {}
         grads = {n: known[n] if n in known else np.zeros_like(v) for n, v in given.items() if is_real(v)}
         binding, scalars = self._bound(given, out, {**grads, **cotangents})
-        found = binding.prepare_grad().in_place_of(launched.gradients)
-        binding.launch_grad(scalars, launched.draws, lambda _: found)
+        if not binding.program.constant:
+            found = binding.prepare_grad().in_place_of(launched.gradients)
+            binding.launch_grad(scalars, launched.draws, lambda _: found)
         return grads
 
     def _bound(
