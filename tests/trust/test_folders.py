@@ -152,7 +152,6 @@ def test_reduce_bisect_and_fuzz_refuse_it_too(
     assert not (tmp_path / "canary").exists()
 
 
-@pytest.mark.expensive
 def test_files_for_people_are_not_run(entry: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither case.py, nor modules that lie about where the command is started."""
     monkeypatch.chdir(entry)
@@ -320,7 +319,6 @@ def test_units_import_nothing_from_where_they_are_started(tmp_path: Path, monkey
     assert not (tmp_path / "canary").exists()
 
 
-@pytest.mark.expensive
 def test_a_command_started_in_the_folder_of_a_stranger(entry: Path, tmp_path: Path) -> None:
     """The command and the processes that it starts."""
     liars(entry.parent)
