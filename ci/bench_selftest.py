@@ -77,7 +77,7 @@ _Launcher._look = _larger
 """
 
 PLANTS = (
-    Plant("every fifth launch runs twice", "launch", SLOW_LAUNCH),
+    Plant("a launch goes through one more call of Python, and every fifth runs twice", "launch", SLOW_LAUNCH),
     Plant("the reverse transform takes 20 % longer", "compile", SLOW_COMPILE),
     Plant("adstacks get twice the slots they need", "heap", LARGE_HEAP),
 )

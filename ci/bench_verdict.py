@@ -1,8 +1,9 @@
 """This module decides whether rounds of a base and of a head show a regression.
 
-A round measures base, head, and base again, in neighboring processes. What the second base differs from the first is
-noise of the machine, and noise of the head is of the same kind: its ratio to the base must leave that noise before it
-counts. Ratios are taken within rounds, so a machine that gets slower during a run moves both sides.
+A round measures base, head, and base again, in neighboring processes. What disturbs a measurement only makes it slower,
+so the fastest of several is what the code takes, and the fastest measurements of the base differ by what is left of the
+noise. The ratio of the fastest head to the fastest base must leave that noise before it counts. Sides take turns, so a
+machine that gets slower during a run gives both their fastest measurements at its beginning.
 """
 
 from __future__ import annotations
@@ -10,12 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
-SIGMAS = 4.0
-"""Distance from 1, in standard errors of a ratio between equal commits, that no chance explains."""
-TO_SIGMA = 1.4826
-"""Factor from the median absolute deviation of a normal distribution to its standard deviation."""
+FLOOR = 4
+"""Number of fastest measurements of the base that lie within its noise; none is disturbed if the machine ever rests."""
 
 Sample = Mapping[str, float]
 
@@ -41,10 +39,10 @@ class Verdict:
 
     Attributes:
         name: the metric.
-        base: its median in the base.
-        head: its median in the head.
-        ratio: median over rounds of head to base.
-        noise: factor that two measurements of one commit differ by at most, but for chance.
+        base: its lowest value in the base.
+        head: its lowest value in the head.
+        ratio: the lowest value of the head, divided by the mean of the lowest ones of the two bases.
+        noise: factor between the lowest values of the base.
         limit: ratio above which the head is worse.
     """
 
@@ -76,23 +74,12 @@ def verdict_of(name: str, rounds: Sequence[Round], factor: float) -> Verdict:
         rounds: the rounds, at least one.
         factor: ratio of head to base that is allowed, 1 or more.
     """
-    bases = [(r.base[name], r.again[name]) for r in rounds]
-    effects = [(_log_ratio(r.head[name], b) + _log_ratio(r.head[name], a)) / 2 for r, (b, a) in zip(rounds, bases)]
-    # With logs of deviation s, half of the difference of two bases has s / sqrt(2), and an effect (one log less
-    # the mean of two) has sqrt(3) times that.
-    halves = [abs(_log_ratio(again, base)) / 2 for base, again in bases]
-    spread = TO_SIGMA * median(halves) * math.sqrt(3)
-    # The error of a median is 1.25 times that of a mean.
-    noise = SIGMAS * 1.25 * spread / math.sqrt(len(rounds))
-    ratio = _exp(median(effects))
-    return Verdict(
-        name,
-        median(value for pair in bases for value in pair),
-        median(r.head[name] for r in rounds),
-        ratio,
-        _exp(noise),
-        factor * _exp(noise),
-    )
+    base, again, head = ([side[name] for side in sides] for sides in zip(*((r.base, r.again, r.head) for r in rounds)))
+    fastest = sorted([*base, *again])
+    # Either base has as many measurements as the head, so that neither side finds a lower one by trying more often.
+    effect = (_log_ratio(min(head), min(base)) + _log_ratio(min(head), min(again))) / 2
+    noise = _log_ratio(fastest[:FLOOR][-1], fastest[0])
+    return Verdict(name, fastest[0], min(head), _exp(effect), _exp(noise), factor * _exp(noise))
 
 
 def _exp(value: float) -> float:
