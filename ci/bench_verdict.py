@@ -79,12 +79,7 @@ def verdict_of(name: str, rounds: Sequence[Round], factor: float) -> Verdict:
     # Either base has as many measurements as the head, so that neither side finds a lower one by trying more often.
     effect = (_log_ratio(min(head), min(base)) + _log_ratio(min(head), min(again))) / 2
     noise = _log_ratio(fastest[:FLOOR][-1], fastest[0])
-    return Verdict(name, fastest[0], min(head), _exp(effect), _exp(noise), factor * _exp(noise))
-
-
-def _exp(value: float) -> float:
-    """Return exp(value), infinity included."""
-    return math.inf if value == math.inf else math.exp(value)
+    return Verdict(name, fastest[0], min(head), math.exp(effect), math.exp(noise), factor * math.exp(noise))
 
 
 def verdicts(rounds: Sequence[Round], factors: Mapping[str, float]) -> list[Verdict]:
