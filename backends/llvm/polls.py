@@ -82,8 +82,11 @@ def is_long(loop: n.For | n.While) -> bool:
 
 
 def poll_in_loop(e: Emitter, loop: n.For | n.While) -> None:
-    """Emit into a long loop of interruptible code a check that ends the launch if a signal asks for that."""
-    if not e.m.options.interruptible or not is_long(loop):
+    """Emit into a long loop of interruptible code a check that ends the launch if a signal asks for that.
+
+    Code of a GPU gets no check: its argument block has no function of the host to call and cannot be written.
+    """
+    if e.m.target.entries or not e.m.options.interruptible or not is_long(loop):
         return
     b = e.b
     if e.ticks is None:
