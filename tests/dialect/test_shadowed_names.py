@@ -211,6 +211,7 @@ def test_arrays_keep_their_names() -> None:
         pytest.raises(sg.OutOfBounds, match=r"\bact\b"),
     ):
         carried()
+        sg.sync()
     assert [p.name for p in carried.ir().params] == ["x", "act", "y"]
 
 

@@ -167,6 +167,7 @@ def test_an_index_outside_is_an_error(arch: str, first: int, size: int, index: i
     words = rf"mistakes.py:{line}:\d+: index {index} is outside the view `v`, which has {size} elements"
     with pytest.raises(sg.OutOfBounds, match=words) as caught:
         k(sg.BufferView(x, first, size), index)
+        sg.sync()
     assert isinstance(caught.value, AssertionError) and not x.to_numpy().any()
 
 
@@ -203,6 +204,7 @@ def test_a_part_outside_is_an_error(arch: str, first: int, size: int, words: str
         if words:
             with pytest.raises(sg.OutOfBounds, match=words):
                 run(whole, first, size)
+                sg.sync()
         else:
             run(whole, first, size)
     assert x.to_numpy().any() != bool(words)

@@ -135,10 +135,11 @@ def pulled_back(
 
 
 def _as_seeded(name: str, content: np.ndarray, seeds: Arrays) -> np.ndarray:
-    """Return the content of an array when a gradient by hand starts: of `x.grad` the seed, of others what they hold."""
-    if not name.endswith(".grad"):
+    """Return the contents of an array when a gradient by hand starts: the seed for `x.grad` of a field, else its own."""
+    field = name.removesuffix(".grad")
+    if field == name or field not in seeds:  # The compiler has arrays of its own, which have adjoints too.
         return content
-    return seeds[name.removesuffix(".grad")].reshape(content.shape).astype(content.dtype)
+    return seeds[field].reshape(content.shape).astype(content.dtype)
 
 
 @dataclass(frozen=True)
