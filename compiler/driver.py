@@ -52,12 +52,12 @@ class Lowering:
     Attributes:
         kernel: The kernel that a backend runs.
         counting: The kernel that sizes the adstacks before the launch; None if nothing needs sizing.
-        reads: Array parameters whose content the kernel loads or updates.
+        reads: Array parameters whose elements the kernel loads or updates.
         writes: Array parameters that the kernel stores to or updates.
         counted: Array parameters that the counting kernel loads from.
         shadow: Array parameters that the counting kernel stores to; it gets copies of them.
-        before: The array behind each parameter that takes a copy of what the array held before the forward launch.
-        states: The adjoint array behind each parameter that takes a copy of what it holds when the grad kernel starts.
+        before: For each parameter that takes a copy of an array as it was before the forward launch, this array.
+        states: For each parameter that takes the state of an adjoint array, this adjoint array.
         marking: The marking kernel that decides before a launch whether the gradient is right, if there is one.
         claims: The marking kernel that tells after a launch whether the claims of the program hold, if there is one.
         sizes: The sizes of the adstacks as expressions, if all are known exactly.
@@ -118,7 +118,7 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
     Args:
         kernel: The kernel.
         passes: Names and functions of the passes.
-        trace: Called after each pass, if given.
+        trace: Function that is called after each pass with its name and the kernel, if given.
         stage: The stage that the kernel is verified against after each pass; empty for no verification.
     """
     for name, apply in passes:
@@ -136,7 +136,7 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
 
     Args:
         kernel: A kernel of stage source, tasks, structured or adjoint.
-        trace: Called after each pass, if given.
+        trace: Function called after each pass with its name and the kernel, if given.
         check: True if the kernel is verified after each pass.
         stated: True if the claims of `assume_unique` are to be checked after each launch.
     """
@@ -180,7 +180,7 @@ def prepare_reverse(
     Args:
         kernel: The kernel.
         lowering: Name of a policy of `ad.policies`; empty for the default, `lean`.
-        trace: Called after each pass, if given.
+        trace: Function called after each pass with its name and the kernel, if given.
         check: True if the kernel is verified after each pass.
         taped: True if a tape can supply the state before the launch.
         stated: True if the claims of `assume_unique` are to be checked before each launch.
@@ -225,7 +225,7 @@ def prepare_tangent(
     Args:
         kernel: The kernel.
         carriers: Array parameters with a tangent.
-        trace: Called after each pass, if given.
+        trace: Function called after each pass with its name and the kernel, if given.
         check: True if the kernel is verified after each pass.
 
     Raises:
@@ -253,8 +253,9 @@ def prepare_second(
     Args:
         gradient: The grad kernel.
         carriers: Arrays with a tangent. Adjoints `x.grad` are arrays like all others.
-        constants: Carriers whose content alone is read, without a tangent.
-        before: The array behind each copy of the state before the launch. A copy has a tangent if that array has one.
+        constants: Carriers whose tangents count as zero where the grad kernel reads their elements.
+        before: For each parameter that takes a copy of an array as it was before the forward launch, this array. A copy
+            has a tangent if the array has one.
         check: True if the kernel is verified after each pass.
 
     Raises:
@@ -274,7 +275,7 @@ def prepare_second(
 
 
 def _with_tangents(behind: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
-    """Return a mapping from copies to the arrays behind them, and the same for the tangents of the wanted copies."""
+    """Return the mapping from copies to copied arrays, extended by the tangent of each copy in `wanted`."""
     return {**behind, **{f"{copy}.dual": f"{array}.dual" for copy, array in behind.items() if copy in wanted}}
 
 
@@ -284,7 +285,7 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
 
     Args:
         kernel: A kernel of stage source.
-        trace: Called after each pass, if given.
+        trace: Function called after each pass with its name and the kernel, if given.
         check: True if the kernel is verified after each pass.
     """
     stages = {"split_tasks": "tasks", "number_draws": "tasks"}

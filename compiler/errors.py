@@ -56,7 +56,7 @@ def short_repr(value: object, most: int = 80) -> str:
     Python writes no integers of thousands of digits, so the number of bits is shown for these.
 
     Args:
-        value: The value.
+        value: The object to describe.
         most: Largest number of characters of the `repr`.
     """
     try:
@@ -76,7 +76,7 @@ class Diagnostic:
     """Represent one error in a kernel: the place, what is wrong, and how to cure it.
 
     Attributes:
-        reason: What is wrong, as a sentence without its end.
+        reason: What is wrong, as a sentence without a full stop.
         cure: What the user can do.
         span: The place; None for a kernel that was given as IR text.
     """
@@ -99,7 +99,7 @@ class LocatedError(StackgradError):
     """Signal an error in a kernel of the user, with one or several diagnostics.
 
     Attributes:
-        diagnostics: The diagnostics.
+        diagnostics: The errors that were found, each with source location, reason and cure.
     """
 
     def __init__(self, reason: str | list[Diagnostic], cure: str = "", span: Span | None = None) -> None:
@@ -107,7 +107,7 @@ class LocatedError(StackgradError):
         super().__init__("\n".join(d.render() for d in self.diagnostics))
 
     def __reduce__(self) -> tuple[Callable[..., LocatedError], tuple[Any, ...], dict[str, Any]]:
-        """Return how to copy the error: its text is not a reason from which a new text is made."""
+        """Return a function and arguments by which `pickle` and `copy` make the error again from its diagnostics."""
         return _located, (type(self), self.diagnostics), self.__dict__
 
 
@@ -152,7 +152,7 @@ class Refusals:
 
         Args:
             work: A key that is equal for the same work.
-            do: The work.
+            do: Function that does the work.
         """
         known = self._known.get(work)
         if known is not None:
@@ -165,7 +165,10 @@ class Refusals:
 
 
 def _located(kind: type[LocatedError], diagnostics: list[Diagnostic]) -> LocatedError:
-    """Return an error of the class `kind` with these diagnostics, without a call of the constructor of the class."""
+    """Return an error of the class `kind` with these diagnostics, without a call of the constructor of the class.
+
+    Copies of errors are made in this way, because constructors take a reason and not diagnostics.
+    """
     error = kind.__new__(kind)
     LocatedError.__init__(error, diagnostics)
     return error
@@ -215,7 +218,7 @@ class DeviceError(ExecutionError):
 
 
 class VerifyError(StackgradError):
-    """Signal that the IR breaks a rule of its stage, because of a defect of a pass or a wrong text kernel."""
+    """Signal that the IR breaks a rule of its stage, by a defect of a pass or a mistake in a kernel given as text."""
 
 
 class ParseError(StackgradError):

@@ -1,9 +1,9 @@
 """Execute atomics in many lanes at once with NumPy, with the results of executing them lane by lane in order.
 
-Where old values are not wanted, NumPy's unbuffered `ufunc.at` gives exactly this outcome. Where old values are wanted,
-the lanes of one address form a group. Long groups are prefix scans (`accumulate` rounds after every step, as single
-additions do); short groups go rank by rank, and each rank touches each address once. min and max of reals go through
-integer keys that order -0.0 before 0.0 and put NaN where it absorbs.
+If no statement uses the old values, NumPy's unbuffered `ufunc.at` gives exactly these results. Else the lanes of one
+address form a group. A long group is a prefix scan (`accumulate` rounds after every step, as single additions do).
+Short groups are executed in rounds: round k executes the k-th lane of each group, so it touches each address once. min
+and max of reals go through integer keys that order -0.0 before 0.0 and put NaN where it absorbs.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def fetch_and_update(op: str, flat: LaneVector, index: LaneVector, values: LaneV
 def compare_and_swap(flat: LaneVector, index: LaneVector, expected: LaneVector, values: LaneVector) -> LaneVector:
     """Replace elements whose bits equal those of `expected`, in lane order. Return each element's previous value.
 
-    Lanes of one address go rank by rank, in as many rounds as the largest group has lanes.
+    Round k executes the k-th lane of each address, so there are as many rounds as the largest group has lanes.
     """
     by_place = np.argsort(index, kind="stable")
     _, starts, sizes = np.unique(index[by_place], return_index=True, return_counts=True)
@@ -141,9 +141,16 @@ def same_bits(x: LaneVector, y: LaneVector) -> LaneVector:
 def _exchange(
     memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return each element's final value and each lane's previous value under exchanges; lanes are sorted by element.
+    """Execute exchanges of lanes that are sorted by element; the lanes of one element are a group.
 
-    The first array has the final value of each group's element, the second the value that each lane read.
+    Args:
+        memory: value of the element of each group
+        operands: value that each lane stores
+        starts: position of the first lane of each group
+        sizes: number of lanes of each group
+
+    Returns:
+        The final value of each element, and the value that each lane found.
     """
     found = np.empty_like(operands)
     # Each lane finds what the lane before it in its group has stored.
@@ -155,11 +162,19 @@ def _exchange(
 def _scan(
     ufunc: np.ufunc, memory: LaneVector, operands: LaneVector, starts: LaneVector, sizes: LaneVector
 ) -> tuple[LaneVector, LaneVector]:
-    """Return each element's final value and each lane's previous value under an atomic; lanes are sorted by element.
+    """Execute an atomic in lanes that are sorted by element; the lanes of one element are a group.
 
-    The first array has the final value of each group's element, the second the value that each lane read.
+    Both loops together take O(sqrt(lanes)) rounds.
 
-    Groups lie side by side in `operands`. Both loops together take O(sqrt(lanes)) rounds.
+    Args:
+        ufunc: function that computes the new value of an element
+        memory: value of the element of each group; it is overwritten
+        operands: operand of each lane
+        starts: position of the first lane of each group
+        sizes: number of lanes of each group
+
+    Returns:
+        The final value of each element, and the value that each lane found.
     """
     found = np.empty_like(operands)
     limit = int(np.sqrt(operands.size)) + 1

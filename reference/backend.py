@@ -20,10 +20,10 @@ class ReferenceExecutable:
     """Represent a kernel that the reference interpreter can run; index checks are always on.
 
     Attributes:
-        kernel: the kernel
-        program: what is looked up in the kernel once
-        backend: the backend
-        growths: always 0, because no memory is held between launches
+        kernel: kernel that is executed
+        program: the kernel with the facts about it that all launches use
+        backend: backend that made this object, with the order of iterations and the fuel
+        growths: number of times that adstack memory grew; always 0, because no memory is held between launches
     """
 
     kernel: Kernel

@@ -29,13 +29,13 @@ def _if(m: Machine, s: n.If, f: LaneFrame) -> LaneFrame | None:
 
 @RUN.row(n.Break)
 def _break(m: Machine, s: n.Break, f: LaneFrame) -> None:
-    """Record that the lanes of the frame leave a loop or scope, and return None."""
+    """Record that the lanes of the frame leave a loop or scope, and return None, as no lane goes on."""
     m.chunk.targets[-s.depth].broken.append(f.numbers())
 
 
 @RUN.row(n.Continue)
 def _continue(m: Machine, s: n.Continue, f: LaneFrame) -> None:
-    """Record that the lanes of the frame skip the rest of this trip, and return None."""
+    """Record that the lanes of the frame skip the rest of this trip, and return None, as no lane goes on."""
     m.chunk.targets[-s.depth].continued.append(f.numbers())
 
 
@@ -60,17 +60,17 @@ def _scope(m: Machine, s: n.Scope, f: LaneFrame) -> LaneFrame | None:
 class _RunningLoop:
     """Track the lanes of a loop while the interpreter executes it: running, left, or waiting for the next trip.
 
-    Lanes that leave by the condition, `until` or a break wait among the exits; lanes that return or leave for an outer
-    frame do not. Every `running` frame but the first has `entry` as its parent.
+    Lanes that leave by the condition, by `until` or by a break are recorded, and go on after the loop; lanes that
+    return or that leave an outer loop are not. Every `running` frame but the first has `entry` as its parent.
 
     Attributes:
-        m: the machine
-        entry: frame of the lanes that entered
-        running: frame of the lanes inside, or None
-        rounds: bodies started, the same number for all lanes
-        stop: local that `until` tests, or None
-        trips: value that takes the number of trips, or None
-        target: lanes that broke out or wait for the next iteration
+        m: state of the interpreter
+        entry: frame of the lanes that entered the loop
+        running: frame of the lanes that are in the current trip, or None
+        rounds: number of trips started so far, the same for all running lanes
+        stop: name of the local that ends the loop if it is true, or None
+        trips: IR value that becomes the number of trips, or None
+        target: lanes that executed `break`, or that wait for the next trip
     """
 
     def __init__(self, m: Machine, entry: LaneFrame, stop: str | None, trips: Value | None) -> None:

@@ -29,7 +29,7 @@ class LaneFrame:
         lanes: ascending numbers of the lanes in the chunk; None for the whole chunk
         parent: frame from which this frame was narrowed, or None
         picks: positions of the lanes in the parent
-        values: vectors by id of the value
+        values: by the id of an IR value, a vector of its value in each lane
     """
 
     __slots__ = ("count", "lanes", "parent", "picks", "values")

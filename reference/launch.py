@@ -42,7 +42,7 @@ class LaunchReport:
     """Represent the counts of a finished launch on the reference: executed statements, and adstack depths.
 
     Attributes:
-        executed: number of executed statements; each counts once per frame
+        executed: number of executed statements; one that many lanes execute together counts once
         deepest: greatest depth of each adstack that was used
     """
 

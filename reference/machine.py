@@ -1,8 +1,8 @@
 """Define `Machine`, the reference interpreter during one launch, and the table of handlers for statements.
 
 A handler takes the machine, the statement and the frame of lanes that execute it, and returns the frame of lanes that
-go on to the next statement (None if no lane does). Control flow that leaves early consists of lanes that a handler does
-not return, and that it has noted in a `ExitTarget`.
+go on to the next statement (None if no lane does). A handler does not return the lanes that leave a loop, scope or task
+early; it records them in the `ExitTarget` of the loop or scope.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class ExitTarget:
     """Collect lanes that leave a loop or scope early, and lanes that wait for the next trip of the loop.
 
     Attributes:
-        broken: lanes that left it
-        continued: lanes that wait for its next iteration
+        broken: lanes that left the loop or scope
+        continued: lanes that wait for the next trip of the loop
     """
 
     broken: list[LaneVector] = field(default_factory=list)
@@ -91,8 +91,8 @@ class PreparedKernel:
     """Hold a kernel with facts about it that all of its launches use, such as which values are read.
 
     Attributes:
-        kernel: the kernel
-        used: ids of the values that some statement or box reads
+        kernel: kernel to be executed
+        used: ids of the values that a statement, or the box of a task, reads
         stacks: declarations of the adstacks, by name
     """
 
@@ -109,14 +109,14 @@ class Machine:
     """Represent the state of the interpreter during one launch: memory, arguments, adstack sizes and fuel.
 
     Attributes:
-        program: what was looked up in the kernel
+        program: kernel that is executed, with facts about it
         memory: arrays and temporaries, by name
         scalars: scalar arguments, by name
         sizes: capacities of the adstacks
         draws: key of the random numbers
         fuel: statements left to execute; a statement counts once for all lanes of a frame
-        heap: accounts for adstack memory
-        chunk: chunk that is executed
+        heap: counter of the bytes of adstack memory
+        chunk: chunk of iterations that is being executed
         deepest: greatest depth of each adstack
     """
 
@@ -180,9 +180,9 @@ class Machine:
         Args:
             kind: class of the trap
             stmt: statement that is executed
-            frame: its lanes
-            bad: condition of each lane
-            say: returns the reason, given the position of the lane in the frame
+            frame: lanes that execute it
+            bad: for each lane, True if it traps
+            say: function that returns the reason, given the position of the lane in the frame
             cure: what the user can do
         """
         if np.any(bad):

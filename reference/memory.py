@@ -28,7 +28,7 @@ class FlatArray:
     Attributes:
         name: name of the parameter or temporary
         flat: elements, written in place
-        shape: extents
+        shape: extents of all axes
     """
 
     name: str

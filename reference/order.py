@@ -29,7 +29,7 @@ class Order:
 
 
 def _vector(total: int, width: int) -> Iterator[ChunkRange]:
-    """Yield ranges of iterations that are as wide as the width allows."""
+    """Yield chunks of `width` iterations each, first to last, as (first, end); the last may be shorter."""
     for start in range(0, total, width):
         yield start, min(start + width, total)
 

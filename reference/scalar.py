@@ -1,7 +1,7 @@
 """Define the result of every scalar operation and conversion in NumPy; the table NUMPY has an entry for each.
 
-A row works on arrays of the operand dtypes (any shape, 0-d too, broadcast against each other) and returns an array of
-the result dtype. NumPy's own meaning is used only where it is the IR's: wraparound, divisions by zero, shift counts,
+An entry works on arrays of the operand dtypes (any shape, 0-d too, broadcast against each other) and returns an array
+of the result dtype. NumPy's own meaning is used only where it is the IR's: wraparound, divisions by zero, shift counts,
 NaN and signed zeros are spelled out. f16 is computed in f32 and rounded; transcendental f32 is computed in f64 and
 rounded, so that the result is nearly always the correctly rounded one.
 """
@@ -31,7 +31,7 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 class ScalarMeaning:
     """Hold two functions for one operation: its results in release builds, and the lanes in which it traps.
 
-    Calling the row is silent; calling `meaning` or `traps` is silent only under `np.errstate(all="ignore")`.
+    A call of this object suppresses NumPy's warnings; a call of `meaning` or `traps` does not.
     """
 
     meaning: Meaning

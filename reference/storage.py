@@ -54,7 +54,8 @@ class ChunkLocal:
 class Rows:
     """Represent a matrix of cells [row][lane], in which each lane reads and writes the row that it chooses.
 
-    In a chunk of one lane everything is 0-d.
+    Local arrays and adstacks are such matrices: a row holds one element or slot. In a chunk of one lane, all vectors
+    that are read and written are 0-d.
     """
 
     __slots__ = ("cells", "width")
@@ -114,9 +115,9 @@ class ChunkStack:
     The number of slots in use (`top`) is one number as long as all lanes agree, else a vector over the chunk.
 
     Attributes:
-        decl: declaration of the stack
-        width: lanes of the chunk
-        capacity: greatest number of slots; None if unknown, then the stack grows without limit
+        decl: statement that declares the adstack
+        width: number of lanes of the chunk
+        capacity: greatest number of slots; None if unknown, then the adstack grows without limit
         deepest: greatest number of slots that were in use
     """
 

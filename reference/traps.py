@@ -37,7 +37,7 @@ class TrapPlace:
     """Identify the iteration in which an error occurred: kernel, task and loop indices.
 
     Attributes:
-        kernel: the kernel
+        kernel: kernel that was executed
         task: index of the task
         point: indices of the iteration; empty in a serial task
     """

@@ -42,7 +42,7 @@ class Activity:
     arrays: frozenset[str]
 
     def operand(self, stmt: n.Op, position: int) -> bool:
-        """Return True if the adjoint of the result of `stmt` flows into the operand at this position."""
+        """Return True if the operand at this position gets a share of the adjoint of the result of `stmt`."""
         return stmt.result in self.values and stmt.args[position] in self.values and VJP[stmt.op][position] is not None
 
 
@@ -74,8 +74,8 @@ def reached_from(kernel: Kernel, sources: set[tuple[str, str]]) -> set[Thing]:
 def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
     """Return the arrays with a gradient on which the values that a kernel writes to `array` depend.
 
-    The result may contain `array` itself. The content that an atomic adds to does not count, because the kernel leaves
-    it in the array. The kernel may be of any stage.
+    The result may contain `array` itself. The old value that an atomic adds to does not count, because the kernel
+    leaves it in the array. The kernel may be of any stage.
     """
     roots = {("array", a) for a, t in kernel.array_types().items() if t.grad and t.dtype.is_real}
     carriers = roots | {("array", t.name) for t in kernel.temps} | {("array", array)}
@@ -86,7 +86,7 @@ def sources_of(kernel: Kernel, array: str) -> frozenset[str]:
 
 
 def _carries(thing: Thing, carriers: set[tuple[str, str]]) -> bool:
-    """Return True if derivatives flow through `thing`, a value, local or array; an array must be in `carriers`."""
+    """Return True if derivatives can flow through a value, local or array; an array must be one of the `carriers`."""
     return not isinstance(thing, tuple) or thing[0] != "array" or thing in carriers
 
 

@@ -25,10 +25,10 @@ GRAD, STATE = ".grad", "state"
 
 
 def separate_adjoints(kernel: Kernel) -> Kernel:
-    """Return the kernel, of stage structured, with its accesses to own adjoint arrays redirected to their states.
+    """Return the kernel, of stage structured, in which each access to an adjoint array `x.grad` goes to its state.
 
     Raises:
-        NotDifferentiable: An adjoint array is no parameter, as in a grad kernel.
+        NotDifferentiable: The kernel uses an adjoint array that is none of its parameters, which only grad kernels may.
     """
     own = {f"{p.name}{GRAD}" for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad}
     params = {p.name for p in kernel.params}
@@ -51,23 +51,23 @@ def separate_adjoints(kernel: Kernel) -> Kernel:
 def join_adjoints(kernel: Kernel) -> Kernel:
     """Return the kernel with the names `x.grad` in place of the states; this is the inverse of `separate_adjoints`.
 
-    A kernel that has no adjoints of its own, such as a marking kernel, needs no copies.
+    A marking kernel runs before the grad kernel and writes no adjoints, so it reads `x.grad` itself and needs no copy.
     """
     return _renamed(kernel, states_of(kernel))
 
 
 def states_of(kernel: Kernel) -> dict[str, str]:
-    """Return the array `x.grad` behind each parameter of a kernel that is the state of an adjoint array."""
+    """Return a mapping from each parameter that is the state of an adjoint array to that array's name, `x.grad`."""
     return {p.name: shown_name(p.name) for p in kernel.params if _is_state(p.name)}
 
 
 def source_array(array: str) -> str:
-    """Return the array of the source kernel that is meant by the name of an array or of a state."""
+    """Return `x.grad` for the name of the state of `x.grad`, and any other array name unchanged."""
     return shown_name(array) if _is_state(array) else array
 
 
 def drop_unused_states(kernel: Kernel) -> Kernel:
-    """Return the kernel without the states that no statement uses."""
+    """Return the kernel without those parameters that are states of adjoint arrays and that no statement uses."""
     used = {s.array for s in walk_kernel(kernel) if isinstance(s, ARRAY_USES)}
     return replace(kernel, params=tuple(p for p in kernel.params if p.name in used or not _is_state(p.name)))
 

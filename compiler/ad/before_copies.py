@@ -3,15 +3,15 @@
     y[i] = 2 x[i];  x[i] = exp(x[i])        forward sweep:  %1 = load x.before[i]; %2 = exp %1; store x.before[i], %2
 
 Memory as the kernel left it no longer holds these values. Where the state before the launch is known, the forward sweep
-of a task reads the arrays from a copy of that state and repeats its stores in the copy, so that every load finds what
-it found in the kernel. A task must start from the state before that task. So each task has a copy of its own, on which
-the tasks before it run first. Loads that may be overwritten are never recomputed in the reverse sweep: their values are
-kept or saved like any other value.
+of a task reads the arrays from a copy of that state and repeats its stores in the copy, so that every load finds the
+value that it found in the kernel. A task must start from the state before that task. So each task has a copy of its
+own, on which the tasks before it run first. Loads that may be overwritten are never recomputed in the reverse sweep:
+their values are kept or saved like any other value.
 
 Only what the order of the text decides can be repeated. A load whose element another iteration of a parallel loop
 overwrites stays refused. (Where another iteration only may overwrite the element, marks decide, see `marks`.) The
 result of an atomic on elements that iterations share stays refused too, and so does what was stored by means of that
-result. `returned` makes kernels whose order is known.
+result. `ordered_updates` makes kernels whose order is known.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def make_copies(kernel: Kernel, arrays: Collection[str]) -> BeforeCopies:
 
 
 def _with_makers(tasks: Iterable[Task], read: set[str], arrays: Collection[str]) -> set[str]:
-    """Return the arrays in `read`, with those in `arrays` that tasks read, directly or not, to compute them.
+    """Return `read` and the arrays in `arrays` from which tasks compute the arrays in `read`, directly or indirectly.
 
-    These earlier tasks run on the copies, so the copies must hold what they read too.
+    These tasks are repeated on the copies, so there must be copies of all arrays that they read.
     """
     while True:
         makers = [t for t in tasks if not arrays_written(t.body).isdisjoint(read)]
@@ -118,7 +118,7 @@ def turned(stmt: Stmt, copies: Mapping[str, str]) -> Stmt:
 
 
 class RemovableRisks:
-    """Find the loads at risk that a gradient can do without, because a copy made before the launch holds the value."""
+    """Find the loads at risk that are harmless under a tape, because a copy made before the launch holds the value."""
 
     def __init__(self, kernel: Kernel, own: Iterable[Collection[str]]) -> None:
         """Find the arrays whose contents may differ if the tasks are repeated in another order of iterations.

@@ -98,7 +98,7 @@ def _reads_at_risk(
 
 
 def _fatal(risk: Risk, taped: bool) -> RiskPair | None:
-    """Return the first access pair that makes the gradient of a load wrong for sure, or None if a check can decide."""
+    """Return the first pair of a load and a write that surely makes the gradient wrong, or None if marks can decide."""
     return next((p for p in risk.pairs if p.distance or p.inside == HITS or p.inside and taped), None)
 
 
@@ -107,8 +107,8 @@ def find_dependences(
 ) -> list[MarkedPair]:
     """Return the access pairs by which iterations may exchange active values, which marks must check at run time.
 
-    The launch must clear these pairs, even if the gradient does not need the values: the order of iterations decides
-    what was read.
+    The marking kernel must find no conflict of these pairs, even if the gradient does not need the values: in a
+    conflict, the order of iterations decides which value was read.
 
     Args:
         kernel: The kernel, of stage structured.
@@ -117,7 +117,7 @@ def find_dependences(
         at_risk: The risks that `risks` found, by the result of the load.
 
     Returns:
-        A claim for each pair whose accesses may meet in different iterations.
+        A `MarkedPair` for each pair whose accesses may touch one element in different iterations.
 
     Raises:
         NotDifferentiable: Two iterations surely exchange such a value.
@@ -132,7 +132,8 @@ def find_dependences(
 def refuse_claims(kernel: Kernel, claims: list[MarkedPair]) -> NotDifferentiable:
     """Return the error for access pairs that marks cannot check because their indices are overwritten too.
 
-    Where a copy handles writes of the same iteration, the message speaks of other iterations only.
+    If a copy made before the launch keeps the values that the same iteration overwrites, the message speaks of other
+    iterations only.
     """
     pairs = [c.pair if c.inside or not c.across else replace(c.pair, inside=NO) for c in claims]
     return NotDifferentiable(list(dict.fromkeys(_overwritten(kernel, p, False) for p in pairs)))

@@ -22,15 +22,15 @@ SHIFT = 1 << 40
 
 @dataclass(frozen=True)
 class ConflictRow:
-    """Represent a row of `$conflicts`, a marking kernel's output array, by its read's source location and array.
+    """Describe the read on whose conflicts a marking kernel reports in one row of its output array `$conflicts`.
 
     Attributes:
         array: Name of the array that is read.
         span: Source span of the read.
         writes: Source spans of the writes that may write the element.
         axes: Number of axes of the parallel loop.
-        marks: Number of the array of marks.
-        stated: True if the row belongs to a claim of the program, as in `marks.Claim`.
+        marks: Number of the array of marks that belongs to `array`.
+        stated: True if the program claims that the accesses never meet, as in `marks.MarkedPair`.
     """
 
     array: str
@@ -42,7 +42,7 @@ class ConflictRow:
 
 
 def size_diagnostic(read: ConflictRow, what: str) -> Diagnostic:
-    """Return the diagnostic for an array, loop or iteration that is too large for a mark."""
+    """Return the diagnostic for an array, loop or iteration that is too large for marks; `what` describes it."""
     return Diagnostic(
         f"{what}, which is more than can be looked at before the launch: whether iterations meet at elements of"
         f" {read.array} is not known",
@@ -52,7 +52,7 @@ def size_diagnostic(read: ConflictRow, what: str) -> Diagnostic:
 
 
 def describe(read: ConflictRow, row: list[int], marks: Any) -> Diagnostic:
-    """Return the diagnostic for one row of `$conflicts`: two iterations that access one element, or a lost value."""
+    """Return the diagnostic for one row of `$conflicts`: two iterations touch an element, or a value is overwritten."""
     conflict = row[0] - (FIRST - 1 if row[0] > FIRST else 0)
     where = FIRST - conflict
     mine, flat = where >> BITS, where & ((1 << BITS) - 1)
@@ -89,7 +89,7 @@ def describe(read: ConflictRow, row: list[int], marks: Any) -> Diagnostic:
 
 
 def _point(number: int, spans: list[tuple[int, int]]) -> str:
-    """Return the indices of an iteration as text, from its number."""
+    """Return the indices of an iteration as text, from its row-major number and the begin and extent of each axis."""
     found: list[int] = []
     for begin, extent in reversed(spans):
         found.insert(0, begin + number % extent)

@@ -1,6 +1,7 @@
 """This module copies tasks without their effects, except for stores to chosen arrays.
 
-The copies have values and locals of their own, because each is defined once in a kernel. Risks follow the copies.
+The copies have values and locals of their own, because each is defined once in a kernel. If a load is at risk, its copy
+is recorded as at risk too.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ class Copier:
     """Copy tasks without their effects, except for the stores to the given arrays.
 
     Attributes:
-        next_id: First id of a value that is free.
+        next_id: Id of the next new value; no value of the kernel has it or a greater one.
         stored: The arrays whose stores stay, each with the name of the array that the copy accesses instead.
         at_risk: The risks of loads, by result. The copier adds the copies of these loads.
         prefix: Text put before the names of locals.
-        names: The copy of each value that has one.
+        names: For each value of the task that is defined again in the copy, its new value.
     """
 
     def __init__(self, first_id: int, stored: Mapping[str, str], at_risk: dict[Value, Risk], prefix: str) -> None:
@@ -87,7 +88,7 @@ class Copier:
         return self._operands(replace(map_blocks(stmt, self.block), **changes))
 
     def renamed(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the values that represent the given operands in the copy."""
+        """Return the operands of a statement of the copy: the new value for each value of the task that was copied."""
         return tuple(self.names.get(v, v) for v in values)
 
     def _operands(self, stmt: Stmt) -> Stmt:

@@ -23,13 +23,13 @@ from ..passes.rewrite import Rewriter
 
 
 def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """Return a kernel whose gradient only sets adjoints to zero: those of the named arrays' overwritten elements.
+    """Return a kernel whose gradient only sets the adjoints of the elements that it overwrites in some arrays to zero.
 
-    The kernel is of stage source and a constant to a tape.
+    A tape runs this gradient for a launch that it does not differentiate.
 
     Args:
         kernel: A kernel of stage source.
-        names: Real array parameters.
+        names: Names of these arrays, which are real array parameters.
     """
     wanted = frozenset(names)
     params = tuple(_with_adjoint(p, p.name in wanted) for p in kernel.params)
@@ -37,14 +37,14 @@ def detach(kernel: Kernel, names: Iterable[str]) -> Kernel:
 
 
 def detach_loads(kernel: Kernel, names: Iterable[str]) -> Kernel:
-    """Return the kernel, of any stage, in which no derivative flows through values read from the named real arrays."""
+    """Return a kernel, of any stage, in which values that are read from the named real arrays have no derivative."""
     return _Detacher(kernel, frozenset(names)).run()
 
 
 def overwritten_arrays(kernel: Kernel) -> frozenset[str]:
     """Return the real array parameters that the kernel may overwrite.
 
-    A sum replaces nothing: the adjoint of an element is also the adjoint of its old content.
+    An atomic add or sub overwrites nothing: the adjoint of the element is also the adjoint of its old value.
     """
     real = {p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.dtype.is_real}
     updates = [s for s in walk_kernel(kernel) if isinstance(s, ARRAY_WRITES)]

@@ -1,4 +1,4 @@
-"""Explain why a gradient saves the values that it saves, from the plan that decided it."""
+"""Report to the user which values a gradient saves on adstacks, and why, from the plans of its tasks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class History:
         variable: Name of the variable, or a description of a value without a name.
         dtype: Name of the type of the value.
         span: The place in the source where the value is made.
-        reader: What reads the value, with the line.
-        reason: Why the value is saved.
+        reader: Text that names the use for which the reverse sweep reads the value, with the source line.
+        reason: Text that says why the value is saved.
     """
 
     stack: str
@@ -64,7 +64,7 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
     """Return a description of the values that the gradient of a kernel saves, keeps and recomputes, per task.
 
     Args:
-        prepared: The kernel in the form that reverse mode takes.
+        prepared: The kernel, as `prepare_for_ad` returns it.
         grad: The grad kernel made of `prepared`. Adstacks that were removed as dead code are not in it.
         lowering: Name of the policy that made `grad`.
 
@@ -84,7 +84,7 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
 
 
 def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
-    """Return the description of the adstack on which the classic lowering keeps a variable."""
+    """Return the entry of the report for an adstack on which the classic lowering keeps an active variable."""
     reason = "the classic lowering keeps primal and adjoint of each version of an active variable"
     span, variable = kernel.span(stack.loc), stack.variable or ""
     return History(stack.stack, variable, stack.dtype.name, span, "its own reverse", reason)

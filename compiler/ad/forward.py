@@ -30,7 +30,7 @@ def overwritten_stack(prefix: str, path: BlockPath, position: int) -> str:
 
 
 def defined_here(stmt: Stmt) -> tuple[Value, ...]:
-    """Return a statement's results that later statements of its block may use, thus not the index of a loop."""
+    """Return the results of a statement that later statements of its block may use, which excludes a loop's index."""
     found = [getattr(stmt, "result", None), getattr(stmt, "trips", None)]
     return tuple(v for v in found if v is not None)
 

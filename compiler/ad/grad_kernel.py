@@ -36,8 +36,9 @@ from .task_order import in_order
 def reverse(kernel: Kernel, lowering: str = "", stated: bool = False) -> tuple[Kernel, MarkingKernel | None]:
     """Return the grad kernel and its marking kernel, which is None if nothing has to be checked before a launch.
 
-    Adjoint arrays hold the cotangents of the final content before the grad kernel runs, and of the initial content
-    after it ran. The gradient is right if a launch of the marking kernel finds no conflict.
+    Before the grad kernel runs, the adjoint arrays hold the adjoints of what the kernel leaves in its arrays; after it,
+    those of what the arrays held before the kernel ran. The gradient is right if a launch of the marking kernel finds
+    no conflict.
 
     Args:
         kernel: A kernel of stage structured with versions rewritten and loops numbered.
@@ -66,8 +67,8 @@ def reverse_taped(
         stated: True if the marking kernel also checks the claims of the program, as far as it can.
 
     Returns:
-        The grad kernel, the array behind each of its parameters `x.before`, and the marking kernel or None. The caller
-        puts the content that x had before the launch into `x.before`, and the grad kernel may overwrite it.
+        The grad kernel, the array x for each of its parameters `x.before`, and the marking kernel or None. The caller
+        fills `x.before` with the contents that x had before the launch, and the grad kernel may overwrite them.
 
     Raises:
         NotDifferentiable: The gradient does not exist or would be wrong.
@@ -86,11 +87,11 @@ class _ReverseAnalysis:
         taped: True if a tape can supply the state before the launch.
         activity: The activity of the kernel.
         structures: The structure of each task.
-        first_id: First id of a value that is free.
+        first_id: Id of the first new value; no value of the kernel has it or a greater one.
         plans: The plan of each task.
         found: The risks of all loads, by the result of the load.
-        dependences: Pairs of iterations that may exchange values with a gradient.
-        claims: Pairs that a launch must clear for the grad kernel.
+        dependences: Access pairs by which iterations may exchange values with a gradient.
+        claims: Access pairs that a marking kernel must check so that the grad kernel reads the right values.
         cured: The risks that copies remove.
         copies: The copies that the grad kernel reads.
     """
@@ -160,9 +161,9 @@ class _ReverseAnalysis:
 
 
 def _on_source_arrays(marking: MarkingKernel) -> MarkingKernel:
-    """Return the marking kernel with accesses to adjoint arrays in place of their states.
+    """Return the marking kernel in which each state of an adjoint array is replaced by the adjoint array itself.
 
-    It has no adjoints of its own, and runs before the grad kernel, so an adjoint array still holds its state.
+    The marking kernel writes no adjoints and runs before the grad kernel, when an adjoint array still equals its state.
     """
     return replace(marking, kernel=join_adjoints(marking.kernel), marked=tuple(source_array(a) for a in marking.marked))
 
@@ -178,10 +179,7 @@ def plan_tasks(kernel: Kernel, lowering: str = "") -> list[tuple[str, SavingPlan
 
 
 def _structures(kernel: Kernel, activity: Activity, policy: Policy) -> tuple[list[Structure], int]:
-    """Return the `Structure` of each task, with slopes added if the policy says so, and the next free value id.
-
-    If the policy asks for it, the derivatives of operations (`slopes`) are added to the tasks.
-    """
+    """Return the `Structure` of each task, with slopes added if the policy says so, and the next free value id."""
     first_id, found = next_id(kernel), []
     for task in kernel.tasks:
         slopes: Slopes = {}

@@ -5,8 +5,8 @@
     u = get k                                    u = init + trips * c
 
 A gradient never saves such an integer. The one store to k may stand in the arm of a branch whose other arm ends the
-loop. Then every iteration but the last has run the store, and the head of an iteration still finds the formula true.
-Behind such a loop the value of k is not known.
+loop. Then every trip but the last has run the store, and the formula still holds at the head of each trip. After such a
+loop the value of k is not known.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ class InductionVariable:
     """Represent an integer that a loop changes by equal steps: init + sign * step * (number of trips before).
 
     Attributes:
-        loop: The body of the loop that changes the counter.
-        init: The value at the first iteration; None if it is 0.
+        loop: The body of the loop that changes the integer.
+        init: The value at the head of the first trip; None if it is 0.
         step: The size of a step, from outside the loop or constant.
         sign: 1 if a step is added, -1 if a step is subtracted.
-        times: The trip count of the loop for a value after the loop; None for a value at the head of an iteration,
-            which
-        depends on the number of that iteration.
+        times: The trip count of the loop for a value after the loop; None for a value at the head of a trip, which
+            depends on the number of that trip.
     """
 
     loop: BlockPath
@@ -147,10 +146,7 @@ def _is_true(structure: Structure, value: Value) -> bool:
 
 
 def _entry(structure: Structure, path: BlockPath, var: str) -> Value | bool | None:
-    """Return a variable's value before a loop; True stands for its initial zero, None for an unknown value.
-
-    None means that the content is not known.
-    """
+    """Return the value that a variable has before a loop; True stands for its initial zero, None for unknown."""
     while path:
         path, (position, _) = path[:-1], path[-1]
         for stmt in reversed(structure.blocks[path][:position]):

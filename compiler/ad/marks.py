@@ -7,9 +7,9 @@ The marking kernel is the slice of a kernel that computes the indices of the acc
 it. For each task and array with such a pair, it first marks the elements that writes touch; then each read in question
 looks at the marks of its element. A mark holds the number of an iteration and of the access within it: the greatest in
 plane 0, the least (as a difference from FIRST) in plane 1; plane 2 tells of later tasks. Planes are the last axis.
-Accesses of an iteration are numbered as they run, also in serial loops; a serial task is one iteration.
-Without a conflict, the order of the iterations decides nothing, and memory holds what the reads found. The kernel runs
-with memory as the source kernel left it, so none of its own loads may be at risk; else there are no marks.
+Accesses of an iteration are numbered as they run, also in serial loops; a serial task is one iteration. Without a
+conflict, the order of the iterations decides nothing, and memory still holds the values that the reads found. The
+kernel runs with memory as the source kernel left it, so none of its own loads may be at risk; else there are no marks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MarkedPair:
 
     It checks within one iteration (`inside`), between iterations (`across`), or both.
 
-    `stated` is True if the program says that the two never meet, which only checked builds look at.
+    `stated` is True if the program claims that the two accesses never meet; only debug mode verifies such claims.
     """
 
     pair: RiskPair
@@ -56,9 +56,11 @@ class MarkedPair:
 
 @dataclass(frozen=True)
 class MarkingKernel:
-    """Hold a marking kernel, with the array for each array of marks and the read for each row of `$conflicts`.
+    """Hold a marking kernel and what its output means, so that conflicts become error messages.
 
-    `by_hand` is True if the kernel also looks for later writes, which only a gradient called by hand must know.
+    `marked` names, for each array of marks, the array whose elements are marked; `reads` describes, for each row of
+    `$conflicts`, the read whose conflicts the row reports. `by_hand` is True if the kernel also looks for later writes,
+    which only a gradient called by hand must know.
     """
 
     kernel: Kernel
@@ -96,9 +98,10 @@ class MarkingKernel:
 
     @property
     def width(self) -> int:
-        """Return the number of columns of the output array `$conflicts`.
+        """Return the number of columns of the output array `$conflicts`, which has one row for each checked read.
 
-        They are: the conflict, the code of a number that does not fit into a mark, begin and extent of each axis.
+        The columns are: the conflict; a code if a number does not fit into a mark; begin and extent of each axis of the
+        box.
         """
         return 2 + 2 * max((r.axes for r in self.reads), default=0)
 
@@ -217,7 +220,8 @@ NO_ROWS: Mapping[int, _MarkedRead] = {}
 class _MarkWriter(Copier):
     """Copy one task, with statements added that write marks at writes or compare marks at reads.
 
-    The statements in `numbered` are counted in each iteration. `excess` is the row that tells of too large numbers.
+    The accesses in `numbered` are counted in each iteration. `excess` is the row of `$conflicts` that reports numbers
+    which are too large for a mark.
     """
 
     def __init__(
@@ -286,7 +290,7 @@ class _MarkWriter(Copier):
         return b.take()
 
     def _limit(self, b: Builder, row: int, number: Value) -> None:
-        """Emit a report, in the row of `$conflicts`, that an iteration or access number is too large for a mark."""
+        """Emit a report, in this row of `$conflicts`, that the number of an iteration or access exceeds a mark."""
         assert self.iteration is not None
         far = b.op("cmp_ge", self.iteration, b.const(ITERATIONS, i64))
         many = b.op("cmp_ge", number, b.const(ACCESSES, i64))
@@ -324,7 +328,7 @@ class _MarkWriter(Copier):
         b.if_(conflict, report)
 
     def _report(self, b: Builder, indices: Sequence[Value], row: _MarkedRead, weight: Value) -> None:
-        """Emit the report of a conflict to `$conflicts`: its first iteration and element, and the box of the task.
+        """Emit the report of a conflict to `$conflicts`: the first iteration and element, and the box of the task.
 
         `weight` makes a conflict between iterations, which no tape removes, greater than any within one iteration.
         """

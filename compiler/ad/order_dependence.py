@@ -3,7 +3,7 @@
     slot = atomic add count[], 1;  list[slot] = i         count holds the same in every order, list does not
 
 A tape cannot repeat such a task: on a copy of the state before the launch, the task would leave values that no kernel
-has seen. The result of an atomic may come from its record, see `returned`; then the order does not matter.
+has seen. If an array records the results of an atomic, see `ordered_updates`, the order of the iterations is known.
 
 Invariant: an array that is not in the result holds the same in every order, except for the rounding of sums and
 products.
@@ -52,7 +52,7 @@ class _OrderTaint:
         self.locals: set[str] = set()
 
     def grows(self, body: Block) -> bool:
-        """Visit the body once, and return True if the visit added a value, local or array to the collection."""
+        """Visit the body once; return True if this found more values, locals or arrays that depend on the order."""
         before = self._size()
         self._block(body, False)
         return self._size() > before

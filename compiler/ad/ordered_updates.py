@@ -50,11 +50,12 @@ class OrderedKernel:
 
     Attributes:
         kernel: The kernel, of stage tasks.
-        records: For each array that records results of an atomic, the number of the task whose iterations number its
-        elements.
-        apart: For each array of extremes, the array behind it, which has the same shape.
-        extents: A kernel that fills `$extents` with numbers of iterations: one element for each axis of each of
-        `records`, in order; None if there are no records.
+        records: For each array that records the results of an atomic, the number of its task. The array has one element
+            for each iteration of the task.
+        apart: For each array that is added for extremes, the array of the kernel whose place it takes there; both have
+            the same shape.
+        extents: A kernel that fills `$extents` with the extents of the arrays in `records`, axis by axis in order; None
+            if there are no such arrays.
     """
 
     kernel: Kernel
@@ -170,7 +171,7 @@ class _OrderingPass:
         return self._record(task, wanted) if wanted else task
 
     def _decides(self, atomic: n.Atomic, used: set[Value]) -> bool:
-        """Return True if the iteration order may change the element an atomic leaves, or an old value that is used."""
+        """Return True if the iteration order may change the value that an atomic stores, or its result, if used."""
         if atomic.result in used or self.serial and atomic.op in LAST:
             return True
         if atomic.array not in self.activity.arrays:
@@ -244,7 +245,10 @@ def _inner(stmt: Stmt) -> list[tuple[str, Block]]:
 
 
 def _again(task: Task, values: tuple[Value, ...], b: Builder, prefix: str) -> tuple[Value, ...]:
-    """Emit a copy of a task's bounds, with `prefix` before names of locals, and return the copies of `values`."""
+    """Emit a copy of the statements of a task's bounds, and return the copies of `values`, which they compute.
+
+    The names of locals in the copy begin with `prefix`.
+    """
     copier = Copier(b.next_id, {}, {}, prefix)
     for stmt in copier.bounds(task):
         b.emit(stmt)

@@ -1,7 +1,7 @@
 """This module plans how the reverse sweep of a task obtains each value that it reads.
 
-`requirement` finds what is read, `sources` what is free or can be recomputed, and `choice` what is saved. The forward
-and the reverse sweep follow the plan.
+`requirement` finds what is read, `sources` what is free or can be recomputed, and `saved_values` what is saved. The
+forward and the reverse sweep follow the plan.
 
 A saved value is pushed at the entry of the lowest block that holds all its readers and that branches alone lead to; if
 this is the block of the definition, the value is pushed right after the definition. It is popped at the entry of that
@@ -41,7 +41,7 @@ class SavingPlan:
         kept: Values that are kept in registers.
         reversed: Places of the statements that have a reverse.
         restored: Places of the writes to local arrays that the reverse sweep undoes.
-        reader: For each saved and each recomputed value, a requirement that the value serves in the end.
+        reader: For each saved or recomputed value, one of the requirements for which it is needed, for reports.
     """
 
     sources: ValueSources
@@ -59,7 +59,7 @@ class SavingPlan:
 
     @property
     def taken(self) -> set[Value]:
-        """Return the values that the forward sweep must compute for the reverse sweep, which uses them or their pushes.
+        """Return the values of the forward sweep that the reverse sweep needs: kept, saved, or deciding if a push runs.
 
         The reverse sweep repeats some reads of locals. It takes the contents of these locals from the forward sweep,
         and so the values that these reads find count too.
@@ -110,9 +110,9 @@ class SavingPlanner:
         return plan
 
     def _attempt(self, arrays: frozenset[str]) -> SavingPlan:
-        """Return a plan in which reads of the local arrays in `arrays` are repeated instead of saved.
+        """Return a plan by which the reverse sweep repeats reads of the local arrays in `arrays` and saves none.
 
-        A read is repeated only if it finds the same at all its readers.
+        A read is repeated only if it finds the same value wherever the reverse sweep needs its result.
         """
         sources = ValueSources(self.structure, self.at_risk, self.policy)
         elements = sources.elements

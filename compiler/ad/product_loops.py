@@ -1,11 +1,11 @@
 """This module makes parallel loops that multiply into shared elements serial, so that their gradient is defined.
 
-The derivative of a product by one factor is the product of all other factors. The values at hand give this product only
-if the factors have an order. So the gradient of the loop visits its points in row-major order. The kernel itself stays
-parallel; its product is rounded in another order.
+The derivative of a product by one factor is the product of all other factors. The gradient can compute this product
+only if the factors have an order. So the gradient of the loop visits its points in row-major order. The kernel itself
+stays parallel; its product is rounded in another order.
 
 Invariant: a task is made serial only if its iterations are independent except for sums, products and extremes whose old
-values are not used, so that every order means the same.
+values are not used, so that every order of the iterations has the same effect.
 """
 
 from __future__ import annotations

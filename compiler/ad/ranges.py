@@ -1,6 +1,7 @@
 """This module bounds index expressions over all iterations by affine forms in values that are fixed in a launch.
 
-A range is what the loops around an expression allow. It is not empty, because a loop that does not run has no access.
+A range holds the values that an expression takes over all trips of the loops around it. It is not empty, because a loop
+without trips executes no access.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Ranges:
     """Compute the least and the greatest value of index expressions in one task.
 
     Attributes:
-        known: For the index of each loop, its least and its greatest value as forms in what a launch fixes.
+        known: For the index of each loop, its least and its greatest value, as affine forms in arguments and shapes.
     """
 
     def __init__(self, task: Task, forms: IndexForms) -> None:
@@ -54,9 +55,9 @@ class Ranges:
         return Interval(low, high)
 
     def spans(self, form: Affine) -> list[Affine]:
-        """Return, for each index in an affine form, the difference of its greatest and its least value.
+        """Return, for each loop index in an affine form, the difference of its greatest and its least value.
 
-        No span is negative, because the loop of its index runs.
+        No difference is negative, because a loop around an access that runs has at least one trip.
         """
         inside = (self.known.get(s) for s in form.symbols() if isinstance(s, Value))
         return [subtract(ends.high, ends.low) for ends in inside if ends]

@@ -34,7 +34,7 @@ class LocalAccesses:
         reads: Where each read of a local stands, by the result of the read.
         writes: Where the writes to each local stand, by its name.
         lasting: Results of reads of local arrays that may be repeated anywhere.
-        other: Results of reads of local arrays that may be repeated if later writes are undone.
+        other: Results of reads of local arrays that may be repeated only if the reverse sweep undoes later writes.
     """
 
     def __init__(self, structure: Structure) -> None:
@@ -80,9 +80,9 @@ class LocalAccesses:
         return found
 
     def is_same(self, value: Value, readers: Iterable[PathPlace]) -> bool:
-        """Return True if a read, repeated in the reverse sweep for `readers`, gives its value of the forward sweep.
+        """Return True if a read finds the same value when the reverse sweep repeats it for each of the `readers`.
 
-        All later writes are taken to be undone by then.
+        It is assumed that the reverse sweep has undone all writes whose statements it has reversed before.
 
         Args:
             value: The result of the read.

@@ -1,8 +1,8 @@
 """This module finds the values that the reverse sweep of a task reads, before the plan decides how to get them.
 
-The reverse sweep reads what the derivative rules of active operands read (this is found by running the rules on
-placeholders), the indices of reversed accesses, and the conditions, bounds and trip counts of statements that hold
-something to reverse.
+The reverse sweep reads the values that the derivative rules of active operands read (running the rules on placeholders
+finds them), the indices of reversed accesses, and the conditions, bounds and trip counts of statements whose blocks
+contain statements to reverse.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ReverseRead:
     """Represent a value that the reverse of a statement reads, and the purpose of the read.
 
     Attributes:
-        value: The value.
-        role: Text that says what the value is for the reader.
+        value: The value that is read.
+        role: Text for reports that says what the value is used for, such as "the derivative of 'mul'".
     """
 
     value: Value
@@ -41,8 +41,8 @@ class Requirement:
         value: The value that is read.
         path: The block of the statement whose reverse reads the value.
         position: The position of that statement in its block.
-        stmt: The statement.
-        role: Text that says what the value is for the reader.
+        stmt: The statement whose reverse reads the value.
+        role: Text for reports that says what the value is used for, such as "the derivative of 'mul'".
     """
 
     value: Value
@@ -71,7 +71,7 @@ class Requirements:
         self.restored = restored
 
     def reversed(self) -> set[tuple[BlockPath, int]]:
-        """Return the positions of the statements that have a reverse."""
+        """Return the positions of the statements for which the reverse sweep contains code."""
         found: set[tuple[BlockPath, int]] = set()
         self._mark((), self.structure.task.body, found)
         return found
@@ -109,7 +109,7 @@ class Requirements:
         return False
 
     def of(self, occurrences: set[tuple[BlockPath, int]]) -> list[Requirement]:
-        """Return the values that the reverses of the given statements read, those of outer blocks first."""
+        """Return the values that the reverse sweep reads for the given statements, those of outer blocks first."""
         return [
             Requirement(read.value, path, position, stmt, read.role)
             for path, block in self.structure.blocks.items()

@@ -43,17 +43,17 @@ class TaskReverser:
         policy: The choices of the plan.
         own_arrays: Arrays in which each iteration touches own elements only, so that plain adds suffice.
         prefix: Text that all names made for the task begin with.
-        copies: The copy of each array as it was before the task, see `before`.
+        copies: The copy of each array as it was before the task, see `before_copies`.
         b: The builder of the body.
-        scopes: For each open block, the values that the reverse sweep has there.
+        scopes: For each open block, the primals that are available there, each with the value that equals it.
         adjoints: Adjoints that are SSA values.
         zero: Adjoint locals that are known to be zero at this place.
         touched: Adjoint locals that something was added to.
         nested: Values that are used in a block other than their own; their adjoints are locals.
-        iterations: For the body of each loop, the number of the iteration in the reverse sweep.
+        iterations: For the body of each loop, the value in the reverse sweep that numbers its trips.
         kept_locals: The local of each kept value that a branch defines.
         entered: By block, the saved values that are popped at the entry of its reverse.
-        of_slopes: For each slope, the operand it is the derivative by.
+        of_slopes: For each slope, the operand with respect to which it is the derivative.
         names: The variable that each value is stored to, if any.
         stack_locals: Active locals that live on adstacks, with their types.
     """
@@ -164,7 +164,7 @@ class TaskReverser:
         Args:
             path: The block.
             block: Its statements.
-            known: Values that the reverse has already, such as the index of the loop.
+            known: Primals that are available in the block, each with the value that equals it, such as the loop index.
         """
         # An adjoint local is known to be zero within one block only, and until something adds to it.
         outer, self.zero = self.zero, set()
@@ -186,10 +186,7 @@ class TaskReverser:
         self.zero = outer - self.touched
 
     def _zero(self, path: BlockPath) -> None:
-        """Declare the locals, initially zero, for the adjoints of the values and locals that a block defines.
-
-        They start at zero in each execution of the reverse of the block.
-        """
+        """Declare the locals for the adjoints of values and locals that a block defines; they start at zero."""
         for stmt in self.structure.blocks[path]:
             self.b.loc = stmt.loc
             for value in defined_here(stmt):
@@ -267,7 +264,7 @@ class TaskReverser:
     # -- primal values --------------------------------------------------------------------------------------------
 
     def _known(self, value: Value) -> Value | None:
-        """Return the value that already equals a primal at this point of the reverse sweep, or None."""
+        """Return the value that equals a primal at this point of the reverse sweep, or None if there is none yet."""
         for scope in reversed(self.scopes):
             if value in scope:
                 return scope[value]

@@ -37,8 +37,8 @@ class RiskPair:
     """Represent an access to an array and a later write that may touch the same element.
 
     Attributes:
-        access: The access.
-        write: The write.
+        access: The statement that reads the element, or the first of two writes.
+        write: The statement that may write the same element later.
         task: Number of the task of the access.
         write_task: Number of the task of the write.
         inside: NO, MAYBE or HITS: if the write follows in the same iteration or in a later task; MAYBE if only a launch
@@ -57,7 +57,7 @@ class RiskPair:
 
     @property
     def severity(self) -> int:
-        """Return a rank of the pair: the greater it is, the fewer cures for the conflict exist."""
+        """Return a number for sorting pairs: the greater it is, the fewer ways there are to save the gradient."""
         return 3 if self.distance else 2 if self.inside == HITS else 1 if self.across else 0
 
 
@@ -67,7 +67,7 @@ class Risk:
 
     Attributes:
         load: The load. For the result of an atomic it is a load in place of the atomic.
-        pairs: The load with each of the writes, the gravest first.
+        pairs: A pair of the load and each of the writes, in order of falling `severity`.
         returned: True if the load stands for the result of an atomic, which exists once only.
     """
 
@@ -82,7 +82,7 @@ class Risk:
 
     @property
     def write(self) -> Access:
-        """Return the write that is hardest to cure among those that may overwrite the element."""
+        """Return the write that may overwrite the element and belongs to the pair of the greatest `severity`."""
         return self.pairs[0].write
 
 
@@ -92,7 +92,7 @@ class _AccessSite:
 
     Attributes:
         task: Number of the task.
-        occurrence: The statement and its place.
+        occurrence: The statement together with its block and its position there.
         in_bounds: True if the statement stands in the bounds of the task.
     """
 
@@ -143,7 +143,7 @@ class RiskAnalysis:
     def races(self, active: frozenset[Value]) -> Iterator[RiskPair]:
         """Yield pairs of writes by which different iterations of a parallel loop surely write one element.
 
-        Only pairs with an active value to store count.
+        Pairs of which neither write stores an active value are left out, because no derivative depends on them.
         """
         for first, second in self._ordered():
             a, b = first.occurrence.stmt, second.occurrence.stmt
@@ -156,7 +156,7 @@ class RiskAnalysis:
     def _ordered(self) -> Iterator[tuple[_AccessSite, _AccessSite]]:
         """Yield the pairs of writes of one task to one array, of which at least one is a plain store.
 
-        Two atomics may come in any order.
+        A pair of atomics is left out, because two atomics may run in any order.
         """
         every: dict[tuple[int, str], list[int]] = {}
         stores: dict[tuple[int, str], list[int]] = {}
@@ -343,9 +343,9 @@ def _ends(task: Task) -> dict[Value, tuple[Value, Value]]:
 
 
 def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> Fraction | None:
-    """Return by how much the loop index of q exceeds that of p where p = q, or None if this is no constant.
+    """Return the distance, along a loop index, of two iterations in which the affine indices p and q are equal.
 
-    The result is None unless `index` is the only varying symbol of both forms and has the same coefficient in them.
+    The result is None if this is no constant: `index` must be the only varying symbol of p and q, with one coefficient.
     """
     a = p.coefficient(index)
     if a == 0 or q.coefficient(index) != a:
@@ -358,7 +358,7 @@ def _meeting(p: Affine, q: Affine, index: Value, varying: frozenset[Value]) -> F
 
 
 def _meets(p: Affine, q: Affine) -> bool:
-    """Return True if the affine forms p and q differ by a constant."""
+    """Return True if the indices p and q differ by a constant, so that it is known whether they are equal."""
     return not subtract(p, q).terms
 
 

@@ -1,6 +1,6 @@
 """This module defines VJP, the table of the derivative rules of all operations, written with the IR builder.
 
-A row has one entry for each operand: a rule that gives the operand's share of the adjoint `g` of the result, or None
+An entry holds one rule for each operand: it gives the operand's share of the adjoint `g` of the result, or None
 where the derivative is zero or does not exist. A rule may read the operands and the result `r`. What it reads is found
 by running it (`rule_reads.py`), so a rule must not branch in Python on its operands. A rule that is `g` times something
 expensive is a `Slope`, which may be computed beside the operation (`slopes.py`).
@@ -54,7 +54,7 @@ VJP: Table[str, tuple[DerivativeRule | None, ...]] = Table(
 
 
 def _real(b: Builder, value: float, like: Value) -> Value:
-    """Return a constant of the type of `like`."""
+    """Emit a constant of the type that the value `like` has, and return it."""
     return b.const(value, like.type)
 
 

@@ -26,7 +26,7 @@ def serialize(kernel: Kernel, task: Task, because: n.Atomic, who: str = "forward
         kernel: The kernel of the task.
         task: A parallel task.
         because: The atomic that makes this necessary, for the message.
-        who: The subject and verb of the message.
+        who: Subject and verb of the sentence in the error message, such as "forward mode runs".
 
     Raises:
         NotDifferentiable: The task draws random numbers.

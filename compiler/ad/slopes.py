@@ -26,7 +26,7 @@ Slopes = dict[tuple[Value, int], Value]
 
 
 def with_slopes(task: Task, activity: Activity, first_id: int) -> tuple[Task, Slopes, int]:
-    """Return the task with the slopes of active operations computed, these slopes, and the next unused value id.
+    """Return a task with statements added that compute the slopes of its active operations.
 
     Returns:
         The task, its slopes, and the first id of a value that is free.
@@ -58,7 +58,7 @@ class _Slopes:
     def _after(self, stmt: n.Op) -> Block:
         """Return the statements that compute the slopes of an operation.
 
-        A statement that stands at two places has the same slopes at both.
+        A statement object that occurs at two places of the task gets the same statements at both.
         """
         if stmt.result not in self._behind:
             b = Builder(self.next_id)

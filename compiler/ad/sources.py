@@ -2,8 +2,8 @@
 
     free        constants, arguments, shapes; the index of an enclosing loop, which the reversed loop has again
     kept        values defined outside serial loops: a register that outlives the forward sweep
-    recomputed  an operation, a load not at risk, a counter, or a read of a local that finds the same again,
-                computed from its inputs
+    recomputed  an operation, a load not at risk, an induction variable, or a read of a local that finds the same
+                value again, computed from its inputs
 
 Costs and prices are counted in additions.
 """
@@ -40,9 +40,10 @@ class ValueSources:
         structure: The structure of the task.
         at_risk: Results of loads whose memory may be overwritten after the load.
         policy: The choices that a plan may make.
-        elements: The reads and writes of locals.
-        repeated: Results of reads of locals that are taken to find the same at each of their readers, see `elements`.
-        counters: The counters of the task.
+        elements: The reads and writes of locals, as `LocalAccesses`.
+        repeated: Results of reads of locals that the reverse sweep may repeat, because they are assumed to find the
+            same value there.
+        counters: The induction variables of the task.
     """
 
     def __init__(self, structure: Structure, at_risk: set[Value], policy: Policy) -> None:

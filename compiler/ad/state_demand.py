@@ -3,10 +3,10 @@
     y[i] = 2 x[i];  x[i] = exp(x[i])        the reverse sweep reads exp(x[i]), which the forward sweep computes again
                                             from x[i] as it was before: x is copied
 
-The plans name the values that the reverse sweeps take from the forward sweeps. A slice of the kernel, which holds what
-these values need and nothing else, shows which elements are read. An array is copied if one of these elements is
-overwritten. The forward sweeps repeat the stores to a copy, and what these stores need is part of the slice too. So a
-copy may lead to more reads, and the decision is the least set of arrays that serves all reads of its slice.
+The plans name the values that the reverse sweeps take from the forward sweeps. A slice of the kernel, which holds only
+the statements on which these values depend, shows which elements are read. An array is copied if one of these elements
+is overwritten. The forward sweeps repeat the stores to a copy, and what these stores need is part of the slice too. So
+a copy may lead to more reads, and the decision is the least set of arrays that serves all reads of its slice.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def arrays_to_copy(
         plans: The plan of each task.
         at_risk: The risks of loads, by the result of the load.
         cured: Risks that copies remove.
-        first_id: First id of a value that is free.
+        first_id: Id of the first new value; no value of the kernel has it or a greater one.
 
     Returns:
-        The least set of arrays whose copies serve all reads. If no copy can serve some read, the gradient will be
-        refused; then the set serves the reads that lead to this one.
+        The least set of arrays to copy so that every read finds the value of the forward launch. If copies cannot
+        achieve this for some read, the gradient will be refused, and the set may be smaller.
     """
     arrays: frozenset[str] = frozenset()
     while True:

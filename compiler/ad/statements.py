@@ -126,7 +126,7 @@ def _load(r: TaskReverser, stmt: n.Load, path: BlockPath, position: int) -> None
 def _store(r: TaskReverser, stmt: n.Store, path: BlockPath, position: int) -> None:
     """Emit the reverse of a store: move the element's adjoint to the value's adjoint.
 
-    The content before the store does not influence what follows, so its adjoint is zero.
+    The value that the element had before the store does not influence later code, so its adjoint is zero.
     """
     indices, grad, kept = r.primals(stmt.indices), f"{stmt.array}.grad", adjoint_type(stmt.value.type)
     if stmt.value in r.activity.values:
@@ -138,8 +138,8 @@ def _store(r: TaskReverser, stmt: n.Store, path: BlockPath, position: int) -> No
 def _atomic(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:
     """Emit the reverse of an atomic add, min or max: pass the element's adjoint to the value.
 
-    The share of a value added is the adjoint. Of min and max, the iteration that holds the final value takes the
-    adjoint, once.
+    A value that was added gets the adjoint of the element. For min and max, the first iteration whose value equals the
+    final value of the element gets this adjoint, and the others get zero.
     """
     indices, grad, kept = r.primals(stmt.indices), f"{stmt.array}.grad", adjoint_type(stmt.value.type)
     if stmt.op == "add":

@@ -40,8 +40,8 @@ class Structure:
 
     Attributes:
         task: The task.
-        slopes: The slopes of its operations that are values of the body.
-        blocks: The content of each block.
+        slopes: The slopes of operations that statements of the body compute.
+        blocks: The statements of each block, by its path.
         homes: The block that defines each value.
         made: The statement that defines each value.
         declared: The block that declares each local.

@@ -3,19 +3,19 @@
     %2 = mul %0, %1            →    %2 = mul %0, %1;  %2' = %0'·%1 + %1'·%0
     store y[i], %2                  store y[i], %2;   store y.dual[i], %2'
 
-The rules are those of reverse mode. A row of VJP is linear in `g` and acts on one element. So the share that it gives
-for operand k, taken at g = the tangent of operand k, is the part of this operand in the tangent of the result. Control
-flow is kept as it is. Tangents follow values through locals, local arrays and memory by twins named `x.dual`.
+The rules are those of reverse mode. A rule of VJP is linear in `g`. So the rule for operand k, applied to the tangent
+of operand k in place of `g`, gives the part of this operand in the tangent of the result. Control flow is kept as it
+is. For each local, local array and array x there is a second one, named `x.dual`, that holds its tangents.
 
 Some atomics must change primal and tangent in one step: min, max, mul, exchange, and add if its result is used. They
 are right only if iterations run one after another. So a parallel task with such an atomic on elements that iterations
 share becomes a serial task.
 
-The kernel may be a gradient. Then this is forward over reverse, and `x.grad.dual` is the second derivative. A twin of
-each adstack, `s.dual`, is pushed and popped with the adstack, so depths do not change. The exchange with 0 that hands
-an adjoint to the winner of an extreme may take adjoint and tangent in two steps. Only iterations that tie can take one
-of the two each. Where the derivative exists, these iterations have the same derivative, which multiplies what they
-took, so the sum is right.
+The kernel may be a gradient. Then this is forward over reverse, and `x.grad.dual` is the second derivative. A second
+adstack for tangents, `s.dual`, is pushed and popped with each adstack s, so depths do not change. The exchange with 0
+that hands an adjoint to the winner of an extreme may take adjoint and tangent in two steps. Only iterations that tie
+can take one of the two each. Where the derivative exists, these iterations have the same derivative, which multiplies
+what they took, so the sum is right.
 """
 
 from __future__ import annotations
@@ -69,8 +69,7 @@ def tangent(kernel: Kernel, carriers: Iterable[str], gradient: bool = False) -> 
 def _refuse_clashes(kernel: Kernel, duals: tuple[Param, ...]) -> None:
     """Raise an error if a kernel uses `x.dual` itself, because its tangent kernel would update `x.dual` too.
 
-    Refuse also an access to `x.grad` that is no parameter but means the adjoint of a parameter x, as adjoint kernels
-    may: this array has no tangent.
+    Refuse also an access to an adjoint array `x.grad` that is no parameter, as grad kernels have it: it has no tangent.
     """
     known = kernel.array_types()
     own = {p.name for p in kernel.params} & {p.name for p in duals}
@@ -99,10 +98,10 @@ class TangentSweep:
         carriers: Array parameters with a tangent.
         varied: Everything that depends on the carriers.
         arrays: The carriers, and the temporaries that carry a tangent.
-        locals: Locals and local arrays with a twin.
-        stacks: Adstacks with a twin.
+        locals: Locals and local arrays that have a tangent, held in a second local.
+        stacks: Adstacks that have tangents, held on a second adstack.
         used: Values that some statement reads.
-        suffix: Text that the names of twins of locals and adstacks end with.
+        suffix: Text that the names of locals and adstacks for tangents end with.
         b: The builder of the bodies.
         tangents: The tangents of the values made so far; a value without one is constant along every direction.
     """
@@ -129,13 +128,13 @@ class TangentSweep:
         return replace(task, body=self.block(task.body))
 
     def couples(self, stmt: n.Atomic) -> bool:
-        """Return True if the value and the tangent of an atomic's element must be updated without interleaving."""
+        """Return True if no other iteration may run between an atomic and the update of its element's tangent."""
         return not self.hands_out(stmt) and (stmt.op != "add" or stmt.result in self.used)
 
     def hands_out(self, stmt: n.Atomic) -> bool:
-        """Return True if the atomic is the exchange by which a gradient hands an adjoint to a min's or max's winner.
+        """Return True if a grad kernel gives an adjoint to the winner of a min or max by this atomic exchange.
 
-        Only gradients contain such an exchange.
+        Only grad kernels contain such an exchange.
         """
         return self.gradient and stmt.op == "exchange" and stmt.array.endswith(GRAD) and stmt.value not in self.varied
 

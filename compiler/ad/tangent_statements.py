@@ -1,6 +1,6 @@
 """This module defines TANGENT, the table of functions that emit a statement with its tangent, one per class.
 
-A handler emits the statement itself and then what its tangent needs. Primals are read as they are at that place.
+A handler emits the statement itself and then the computation of its tangent, which may use all primals computed so far.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _stack(s: TangentSweep, stmt: n.StackAlloca | n.StackPop) -> None:
 def _onto_stack(s: TangentSweep, stmt: n.StackPush | n.StackAccumulate) -> None:
     """Emit a push or accumulation, and the same with the tangent on the adstack that holds the tangents.
 
-    A slot of the twin holds the tangents of primal and adjoint, so both adstacks have the same depth at any time.
+    A slot of the second adstack holds the tangents of a primal and its adjoint, so both adstacks have the same depth.
     """
     s.b.emit(stmt)
     twin = s.twin_stack(stmt.stack)
@@ -146,8 +146,8 @@ def _store(s: TangentSweep, stmt: n.Store) -> None:
 def _atomic(s: TangentSweep, stmt: n.Atomic) -> None:
     """Emit an atomic, and the update of the element's tangent.
 
-    An atomic add adds the tangent. Others change primal and tangent in one step, which `TangentSweep.task` has made
-    safe.
+    For an atomic add, the tangent of the value is added. Other atomics must update element and tangent in one step;
+    `TangentSweep.task` has made the task serial for them.
     """
     dual = s.dual(stmt.array)
     if dual is None:

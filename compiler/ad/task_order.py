@@ -1,7 +1,7 @@
 """Put the tasks of a grad kernel in order: temporaries first, then a task for each task of the kernel, last to first.
 
-Before the grad task of a task stand repetitions of the earlier tasks that write arrays of which the grad task reads
-copies, because it starts from the state before its task.
+A grad task starts from the state before its task. So in front of it, those earlier tasks are repeated that write arrays
+of which the grad task reads copies.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def in_order(
         plans: The plan of each task.
         copies: The copies of the state before the launch.
         at_risk: The risks of loads, by the result of the load. The risks of repeated loads are added.
-        first_id: First id of a value that is free.
-        build: Builds the grad task of a task that has a reverse.
+        first_id: Id of the first new value; no value of the kernel has it or a greater one.
+        build: Function that builds the grad task of a task, for tasks through which derivatives flow.
     """
     raw = replace(kernel, tasks=_last_to_first(kernel, plans, copies, at_risk, first_id, build))
     return replace(raw, tasks=_temporaries(kernel, at_risk, next_id(raw), copies) + raw.tasks)
@@ -79,7 +79,7 @@ def _temporaries(kernel: Kernel, at_risk: dict[Value, Risk], first_id: int, copi
     """Return the tasks that compute the temporaries of the kernel again, without its stores to arrays.
 
     Dead code removal leaves what the temporaries need. The copied tasks have values of their own, because a value is
-    defined once in a kernel. Risks follow the copies.
+    defined once in a kernel. If a load is at risk, its copy is recorded as at risk too.
     """
     temps = {t.name: t.name for t in kernel.temps}
     if not temps:

@@ -1,4 +1,4 @@
 """This package contains analyses of kernels: affine indices, ranges, index checks, and uniformity over lanes.
 
-Where values lie, what is affine, which indices are inside. It changes none.
+An analysis returns facts on which passes and backends rely. It changes no kernel.
 """

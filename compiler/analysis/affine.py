@@ -29,7 +29,7 @@ class RemainderSymbol:
     """Represent the remainder of an affine form by a constant, which counts as a symbol in another affine form.
 
     Attributes:
-        form: form whose symbols are all fixed by a launch.
+        form: the affine form that is divided; a launch fixes all of its symbols.
         modulus: constant divisor, at least 2.
     """
 
@@ -39,10 +39,10 @@ class RemainderSymbol:
 
 @dataclass(frozen=True)
 class UniqueClaim:
-    """Represent the claim that an index, with the others of its group, forms a tuple that no two iterations share.
+    """Represent the claim `sg.assume_unique`: no two iterations have the same values of all indices of a group.
 
     Attributes:
-        group: number that the parts of one tuple share.
+        group: number of the group of indices that the program claims together.
     """
 
     group: int
@@ -121,7 +121,7 @@ def subtract(a: Affine, b: Affine) -> Affine:
 
 
 class IndexForms:
-    """This class computes the affine forms of the values of one task on demand."""
+    """Compute the affine forms of the values of one task on demand."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -250,8 +250,8 @@ def same_indices(a: tuple[Affine, ...], b: tuple[Affine, ...]) -> bool:
 def _tells_apart(coefficient: int, symbol: Value, task: Task) -> bool:
     """Return True if coefficient * symbol, with wrapping, differs for any two iterations with different symbols.
 
-    2^k times i repeats after 2^(32 - k) places. The index of a box of 2^28 or more places that wraps is assumed to
-    leave its array elsewhere.
+    In 32 bits, 2^k times i repeats after 2^(32 - k) values of i. For k <= 4 this is neglected: an index that wraps so
+    late is assumed to be outside its array before.
     """
     # The exponent of the largest power of two that divides the coefficient.
     repeats = (coefficient & -coefficient).bit_length() - 1

@@ -46,7 +46,7 @@ def decisive_values(kernel: Kernel) -> frozenset[Value]:
 
 
 def _roots(stmt: Stmt) -> Iterator[Value]:
-    """Yield the operands with which a statement itself decides control flow, an index or the winner of a min or max."""
+    """Yield the operands of a statement by which it decides control flow, an index or the winner of a min or max."""
     if isinstance(stmt, CONTROL):
         yield from operands(stmt)
         return

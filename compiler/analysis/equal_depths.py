@@ -20,7 +20,7 @@ ChangeSignature = tuple[tuple[int, int], ...]
 
 
 def lockstep(body: Block) -> dict[str, int]:
-    """Return a mapping from each adstack in the block to the number of its group of equal depths."""
+    """Return a mapping from each adstack in the block to a group number; a group has equal depths at all times."""
     pieces = _ChangeRecorder()
     pieces.block(body)
     groups: dict[tuple[ChangeSignature, int | None], int] = {}
@@ -31,7 +31,7 @@ def lockstep(body: Block) -> dict[str, int]:
 
 
 def leaders(body: Block) -> dict[str, str]:
-    """Return a mapping from each adstack to the first adstack of its group of equal depths."""
+    """Return a mapping from each adstack to the first adstack that always has the same depth, which may be itself."""
     first: dict[int, str] = {}
     return {name: first.setdefault(group, name) for name, group in lockstep(body).items()}
 
@@ -40,8 +40,8 @@ class _ChangeRecorder:
     """Walk a block and record in order the pushes and pops of each adstack.
 
     Attributes:
-        changes: signature of each stack.
-        capacities: capacities that the text gives.
+        changes: for each adstack, its changes of height in order, each with the number of the piece of code it is in.
+        capacities: for each adstack, the number of slots that its declaration gives, or None.
     """
 
     def __init__(self) -> None:

@@ -28,10 +28,10 @@ def fixed_locals(body: Block) -> frozenset[str]:
 
 
 class _FixedLocals:
-    """Walk a block in the order of its text.
+    """Walk a block in the order of its text, and find the locals that have one value wherever they are read.
 
     Attributes:
-        body: the block.
+        body: the block to walk.
         counts: number of places at which each local is set.
         others: locals that a statement other than `local`, `set` and `get` uses.
         valid: locals whose `set` has been passed, in a block that has not ended.
@@ -57,7 +57,7 @@ class _FixedLocals:
         return frozenset(once - self.others - self.refused)
 
     def _block(self, block: Block) -> None:
-        """Visit a block; what it sets is valid until its end."""
+        """Visit the statements of a block; the values that it assigns to locals are valid until its end."""
         passed: list[str] = []
         for stmt in block:
             if isinstance(stmt, n.Set):

@@ -37,8 +37,8 @@ class LoopCheck:
     """Represent an index check that runs once before a loop, for an index coefficient * (loop index) + rest.
 
     Attributes:
-        stmt: the access.
-        axis: axis of its index.
+        stmt: the access or `within` whose index is checked.
+        axis: number of the axis to which the index belongs.
         coefficient: factor of the index of the loop.
         rest: form whose symbols have one value for all trips.
         extent: extent of a `within`; that of an array is known by its name.
@@ -99,8 +99,8 @@ def index_checks(task: Task, hoist: bool, learns: bool = True) -> IndexChecks:
 
     Args:
         task: the task.
-        hoist: True if checks of serial loops may stand before the loop and every update checks its index. Otherwise
-            threads may keep sums whose index is checked later.
+        hoist: True if the checks of a serial loop may run once before the loop, and each atomic checks its index at
+            once. False if not, as on GPUs, where a thread may first add up values and check the index later.
         learns: True if a checked access proves later ones, because the launch has ended if the access was outside.
     """
     analysis = _IndexAnalysis(task, hoist, learns)
@@ -131,9 +131,8 @@ class _IndexAnalysis:
         outside: accesses of local arrays that are not proved at some occurrence.
         path: conditions that hold at the current place.
         depth: number of enclosing serial loops.
-        inside: indices known to be in their arrays wherever their conditions hold, as far as the current trip of each
-            enclosing loop has come.
-        known: the paths of `inside`, by key.
+        inside: indices that earlier statements have checked, each with the conditions under which the check ran.
+        known: the same conditions, by index.
         sizes: sizes of the local arrays.
         sets: for locals with a single assignment in the task: the value assigned and the path of the assignment, once
             the walk has passed it.
@@ -290,7 +289,7 @@ class _IndexAnalysis:
         return tuple(found) if all(found) else ()
 
     def _looked_at(self, stmt: Checked, axis: int) -> None:
-        """Record that an index is inside its axis after this statement, because the statement itself checks it."""
+        """Record that an index is inside its axis after this statement, so that later checks are needless."""
         # A thread that keeps a sum checks the index of the atomic only later.
         if not self.learns or isinstance(stmt, n.Atomic) and not self.hoist:
             return

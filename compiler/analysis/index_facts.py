@@ -27,7 +27,8 @@ class ResolvedForms(IndexForms):
     """Compute affine forms in which a local that is set only once is replaced by the value set.
 
     Attributes:
-        kept: for the result of a `get`, the form that was set and the path under which it was set.
+        kept: for the result of a `get`, the affine form that was assigned to the local, and the conditions under which
+            it was assigned.
     """
 
     def __init__(self, task: Task) -> None:
@@ -35,7 +36,7 @@ class ResolvedForms(IndexForms):
         self.kept: dict[Value, tuple[Affine, BranchPath]] = {}
 
     def resolved(self, form: Affine, path: BranchPath) -> Affine:
-        """Return the affine form with locals replaced by the values set, if these were set on the same branch path."""
+        """Return the affine form with locals replaced by the values assigned to them under the same conditions."""
         for symbol, c in form.terms:
             known = self.kept.get(symbol) if isinstance(symbol, Value) else None
             if known is not None and known[1] <= path:
@@ -176,7 +177,7 @@ class IndexFacts(FactSet):
                 self.learn(add(a, here, -1))
 
     def widens_exactly(self, value: Value) -> bool:
-        """Return True if no 32-bit arithmetic that may wrap went into a 64-bit index."""
+        """Return True if a 64-bit index was computed without 32-bit arithmetic that may wrap."""
         if value.type != i64:
             return True
         stmt = self.forms.made.get(value)
@@ -191,7 +192,7 @@ class IndexFacts(FactSet):
     def is_exact(self, form: Affine, index: Value) -> bool:
         """Return True if a 32-bit or 64-bit integer equals its affine form as a whole number.
 
-        A form with a remainder as a symbol is not exact, because the symbol does not say of what type its operand was.
+        A form that contains a remainder as a symbol counts as not exact, because the type of the dividend is not known.
         """
         if index.type not in (i32, i64) or any(isinstance(s, RemainderSymbol) for s, _ in form.terms):
             return False

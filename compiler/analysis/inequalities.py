@@ -82,7 +82,10 @@ class FactSet:
         return self._prove(goal, DEPTH)
 
     def residuals(self, goal: Affine) -> tuple[Affine, ...]:
-        """Return affine forms over arguments and extents alone; if one of them is >= 0, then `goal` is >= 0."""
+        """Return affine forms over arguments and extents alone, which a launch can evaluate to prove the goal.
+
+        If one of them is at least zero, then `goal` is at least zero.
+        """
         self._effort, self._residuals = EFFORT, []
         self._prove(goal, DEPTH)
         found, self._residuals = self._residuals, None
@@ -102,7 +105,7 @@ class FactSet:
         return any(self._eliminate(goal, symbol, c, depth) for symbol, c in goal.terms)
 
     def _eliminate(self, goal: Affine, symbol: Symbol, c: int, depth: int) -> bool:
-        """Return True if `goal` can be proved after a symbol is replaced by one of its bounds."""
+        """Return True if `goal` is proved by replacing a symbol, of coefficient `c`, with one of its bounds."""
         # Recent facts come from the innermost loops and conditions, so they are tried first.
         for at in reversed(self._about.get(symbol, ())):
             # A positive multiple of the fact is subtracted from the goal so that the symbol cancels.

@@ -1,9 +1,10 @@
 """This module contains INTERVALS, the table of rules that compute a result's interval from its operands' intervals.
 
-There is one row for each operation of OPS. A value of an interval lies inside or is NaN; an infinite end means that the
-value may be infinite. Rows give the exact image or more, of mathematical numbers. `rounded_interval` then adds what
-rounding may add to a real, and handles results that overflow or wrap. All analyses of numbers use these rows:
-`real_ranges` for all launches, `launch_ranges` for one launch, and `index_facts` for the symbols of its inequalities.
+There is one entry for each operation of OPS. A value of an interval lies inside or is NaN; an infinite end means that
+the value may be infinite. A rule returns an interval that contains all mathematically exact results. `rounded_interval`
+then adds what rounding may add to a real, and handles results that overflow or wrap. All analyses of numbers use these
+rules: `real_ranges` for all launches, `launch_ranges` for one launch, and `index_facts` for the symbols of its
+inequalities.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _monotonic(f: Callable[..., Number], *grows: bool) -> IntervalRule:
 
 
 def _steps(f: Callable[[float], float]) -> IntervalRule:
-    """Return the rule of a function that grows with its operand and maps infinities to themselves."""
+    """Return the interval rule of a function, such as `floor`, that grows with its operand and keeps infinities."""
     return _monotonic(lambda x: float(f(x)) if math.isfinite(x) else x, True)
 
 

@@ -5,7 +5,7 @@ side. The ends of an interval of integers are Python integers, so they are exact
 
     product((-1, 2), (3, 5))  →  (-5, 10)        join((0, 1), (3, 4))  →  (0, 4)
 
-The functions know mathematical numbers alone. `interval_rules` adds what a type does to a result: it rounds or wraps.
+The functions compute with mathematical numbers. `interval_rules` adds the rounding or wrapping of results to a type.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def is_finite(*operands: NumberInterval) -> bool:
 
 
 def join(a: NumberInterval, b: NumberInterval) -> NumberInterval:
-    """Return the smallest interval that contains both."""
+    """Return the smallest interval that contains the intervals a and b."""
     return Interval(min(a.low, b.low), max(a.high, b.high))
 
 
 def meet(a: NumberInterval, b: NumberInterval) -> NumberInterval:
-    """Return the interval of the numbers that lie in both."""
+    """Return the interval of the numbers that lie in both a and b."""
     return Interval(max(a.low, b.low), min(a.high, b.high))
 
 
@@ -99,7 +99,7 @@ def type_interval(t: Scalar) -> NumberInterval:
 
 
 class _HasEnds(Protocol[EndOut]):
-    """Describe anything that has a low and a high end."""
+    """Describe objects that have a low and a high end, such as intervals of numbers and of size expressions."""
 
     @property
     def low(self) -> EndOut: ...
@@ -137,34 +137,34 @@ def index_interval(
 
 
 def times(a: Number, b: Number) -> Number:
-    """Return a product of ends, in which 0 times infinity is 0."""
+    """Return the product of two interval ends, in which 0 times infinity is 0."""
     return 0 if a == 0 or b == 0 else a * b
 
 
 def product(a: NumberInterval, b: NumberInterval) -> NumberInterval:
-    """Return the interval of products."""
+    """Return the interval of the products of a number of a and a number of b."""
     return corners(times, a, b)
 
 
 def corners(f: Callable[[Number, Number], Number], a: NumberInterval, b: NumberInterval) -> NumberInterval:
-    """Return the image of a function that is monotonic in each operand when the other operand is fixed."""
+    """Return the interval of the results of a function that is monotonic in each operand if the other is fixed."""
     # The extremes of such a function lie at the corners of the box of the operands.
     ends = [f(x, y) for x in a for y in b]
     return Interval(min(ends), max(ends))
 
 
 def least_sum(constant: int, terms: Iterable[tuple[NumberInterval, int]]) -> Number:
-    """Return the least value of a constant plus terms with a factor each."""
+    """Return the least value of a constant plus terms, each given as the interval of a value and its factor."""
     return constant + sum(a.low * factor if factor > 0 else a.high * factor for a, factor in terms)
 
 
 def greatest_sum(constant: int, terms: Iterable[tuple[NumberInterval, int]]) -> Number:
-    """Return the greatest value of a constant plus terms with a factor each."""
+    """Return the greatest value of a constant plus terms, each given as the interval of a value and its factor."""
     return constant + sum(a.high * factor if factor > 0 else a.low * factor for a, factor in terms)
 
 
 def absolute(a: NumberInterval) -> NumberInterval:
-    """Return the interval of absolute values."""
+    """Return the interval of the absolute values of the numbers in a."""
     return Interval(0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high)), magnitude(a))
 
 
@@ -172,7 +172,7 @@ def absolute(a: NumberInterval) -> NumberInterval:
 
 
 def floor_quotient(a: NumberInterval, b: NumberInterval) -> NumberInterval:
-    """Return the interval of quotients of integers, rounded down; a divisor of 0 gives 0 or no value."""
+    """Return the interval of floor quotients of integers; a division by 0 gives 0, or ends the launch in debug mode."""
     if not is_finite(a):
         return ALL
     if b.low > 0:
@@ -184,7 +184,7 @@ def floor_quotient(a: NumberInterval, b: NumberInterval) -> NumberInterval:
 
 
 def remainder(a: NumberInterval, b: NumberInterval) -> NumberInterval:
-    """Return the interval of remainders of integers, which have the sign of the divisor; 0 gives 0 or no value."""
+    """Return the interval of remainders of integers, with the sign of the divisor; a remainder by 0 counts as 0."""
     if b.low > 0 and a.low >= 0 and a.high < b.low:
         return a
     return Interval(min(b.low + 1, 0), max(b.high - 1, 0))
@@ -215,7 +215,7 @@ def shifted(a: NumberInterval, places: NumberInterval, bits: int, left: bool) ->
         a: the interval of the number.
         places: the interval of the number of places.
         bits: the number of bits of the type; the number of places is taken modulo this number.
-        left: True if the number grows.
+        left: True for a left shift, False for a right shift.
     """
     if places.low != places.high or not 0 <= places.low < bits or a.low < 0 or not is_finite(a):
         return ALL

@@ -24,7 +24,7 @@ class LaunchRanges:
     """Compute the intervals of the integers of one task in one launch.
 
     Attributes:
-        scalars: arguments by name; nothing but its type is known of an argument that is not among them.
+        scalars: values of arguments by name; of any other argument, only the type is known.
         shapes: extents by name of the array.
         made: the statement that defines each value.
         known: the intervals found so far.

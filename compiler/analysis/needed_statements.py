@@ -1,7 +1,8 @@
 """This module marks the statements on which the effects or live values of a block depend; others are dead code.
 
-Marks start at observable statements (stores to arrays, asserts, prints, draws, returns) and spread to what these need:
-operands, everything that writes a place that is read, enclosing statements, and the jumps of a loop that stays. Cycles
+Marks start at observable statements (stores to arrays, asserts, prints, draws, returns) and spread to the statements on
+which these depend: those that define operands, those that write memory which is read, those that enclose a marked one,
+and the jumps of a marked loop. Cycles
 through locals, stacks and temporaries that feed only themselves are never reached.
 
 Invariant: occurrences are marked, never nodes, because equal statements may stand in several places.
@@ -36,15 +37,16 @@ _SPECIAL = _PINNED | _WRITE | NESTED | JUMPS
 class NeededMarker:
     """Mark the statements of some blocks that are needed for observable effects or for values used elsewhere.
 
-    An occurrence is its number in order of entry. Its properties are kept in lists, because objects for all occurrences
-    would cost more than the rest. Values are stored by their ids. Invariant of `spread`: everything that a marked
-    occurrence needs in order to do the same as before is marked.
+    An occurrence of a statement is represented by a number, in order of entry. Its properties are kept in lists,
+    because objects for all occurrences would cost more than the rest. Values are stored by their ids. Invariant of
+    `spread`: everything that a marked occurrence needs in order to do the same as before is marked.
 
     Args:
-        private: places declared elsewhere that only these blocks use.
+        private: locals, adstacks and temporaries that are declared elsewhere and that only these blocks use.
 
     Attributes:
-        flow_cut: True if a statement of `FLOW` was left out.
+        flow_cut: True if `rebuild` left out a statement with blocks, a jump or a `get`, so that liveness may have
+            changed.
     """
 
     def __init__(self, private: Collection[EffectPlace]) -> None:
@@ -152,7 +154,7 @@ class NeededMarker:
     def _follow(self, at: int, stmt: Stmt) -> None:
         """Mark the statements that a marked statement needs: writers, declarations and jumps.
 
-        A place that was read or written before needs no second look.
+        A place that another marked statement reads or writes has been followed before, and is skipped.
         """
         for place in reads(stmt):
             if (False, place) not in self._seen:

@@ -104,13 +104,13 @@ def _joined(states: list[Locals]) -> Locals | None:
 
 
 def _step(end: float) -> float:
-    """Return the least number in `STEPS` that is at least `end`, or infinity."""
+    """Return the least number in `STEPS` that is at least `end`, or infinity, so that intervals grow few times."""
     return next((s for s in STEPS if s >= end), math.inf)
 
 
 @dataclass
 class _JoinFrame:
-    """Collect the locals' intervals at each jump out of a loop or scope, and at each jump to the next trip."""
+    """Collect the intervals of locals at each jump out of a loop or scope, and at each jump to the next trip."""
 
     exits: list[Locals] = field(default_factory=list)
     latches: list[Locals] = field(default_factory=list)
@@ -119,8 +119,9 @@ class _JoinFrame:
 class _RangeAnalysis:
     """Execute a task on intervals instead of numbers.
 
-    Stacks hold `pushed`, and were assumed to hold `read` when they were read. `kind` is 'first' or 'usual' while such
-    trips of an innermost loop are run, else ''.
+    `pushed` is the interval of what is pushed to each adstack so far, and `read` the interval that reads of it assumed;
+    if `pushed` has grown since, the task is executed again. `kind` is 'first' or 'usual' while the first or the usual
+    trips of an innermost loop are executed, else ''.
     """
 
     def __init__(self) -> None:
@@ -194,7 +195,7 @@ class _RangeAnalysis:
         self.kind, self.assumed = before
 
     def trip(self, loop: n.For | n.While, state: Locals) -> tuple[Locals | None, Locals | None, list[Locals]]:
-        """Execute one trip of a loop on intervals; return the locals at the test, next trip and each exit."""
+        """Execute one trip of a loop; return the locals' intervals at its test, at its end, and at each exit."""
         frame = _JoinFrame()
         self.frames.append(frame)
         tested = self.block(loop.condition, state) if isinstance(loop, n.While) else state
@@ -235,7 +236,7 @@ class _RangeAnalysis:
         return _joined(ends)
 
     def _loop_back(self, loop: n.For, state: Locals) -> Locals | None:
-        """Execute a loop that pops adstacks on intervals; return the locals' intervals after it, None if endless."""
+        """Execute a loop that pops adstacks; return the locals' intervals after it, or None if it never ends."""
         stacks = dict.fromkeys(s.stack for s in loop.body if isinstance(s, n.StackPop))
         assumed = self.found.assumed.setdefault(loop.index, {})
         for stack, most in ((stack, self._special(stack)) for stack in stacks):
@@ -250,7 +251,7 @@ class _RangeAnalysis:
     # -- stacks ---------------------------------------------------------------------------------------------
 
     def _special(self, stack: str) -> float | None:
-        """Return the bound of the values pushed to an adstack in usual trips, or None if it gains nothing."""
+        """Return a bound of the values pushed in usual trips, or None if it is not tighter than that of all trips."""
         usual = magnitude(self.usual_pushes.get(stack, ALL))
         known = magnitude(self.pushed.get(stack, ZERO)) <= STEPS[-1]
         return None if known or usual > STEPS[-1] else _step(usual)
@@ -281,7 +282,7 @@ RANGES: Table[type[Stmt], Callable[..., Locals | None]] = Table("ranges", STATEM
 
 
 def _value(interval: Callable[..., NumberInterval]) -> Callable[..., Locals]:
-    """Return an entry of the table RANGES for a statement that has a result and changes no local."""
+    """Return an entry of the table RANGES for a statement whose result has the interval that `interval` returns."""
 
     def row(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
         a.define(stmt.result, interval(a, stmt, state))  # type: ignore[attr-defined]

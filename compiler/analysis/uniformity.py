@@ -36,7 +36,7 @@ class Uniformity:
     """Hold the values, locals and adstacks of a task that may differ between lanes.
 
     The argument `linear` says that the last index of the task advances by one from lane to lane and the others are
-    uniform, as in blocks that do not leave a row of the box; otherwise all indices vary in no known way.
+    uniform, as in blocks whose iterations differ in the last index only; otherwise all indices vary in no known way.
 
     Attributes:
         varying: Values that may differ by lane.
@@ -74,7 +74,7 @@ class Uniformity:
     # -- the fixed point ------------------------------------------------------------------------------------
 
     def _size(self) -> int:
-        """Return the number of values and names known to differ between lanes, to see if the number still grows."""
+        """Return the number of values and names found to differ between lanes, to see if it still grows."""
         return len(self.varying) + len(self.changing) + len(self.ragged) + len(self.mixed)
 
     def _settle(self, body: Block) -> None:
@@ -118,7 +118,7 @@ def _function_of_operands(u: Uniformity, stmt: Stmt) -> None:
 
 @RULES.row(n.Within)
 def _within(u: Uniformity, stmt: n.Within) -> None:
-    """Record that the result of a `within` differs between lanes if its index does."""
+    """Record that the result of a `within`, an index check, differs between lanes if the index does."""
     if not u.is_uniform(stmt.index):
         u.vary(stmt)
 
@@ -221,7 +221,7 @@ class _Strides:
     """Find the integers that differ by a constant between neighboring lanes.
 
     Attributes:
-        u: Result that gets the strides.
+        u: The `Uniformity` of the task, to whose `strides` the results are added.
         exact: Values that are linear without wrapping, so that widening keeps them linear.
         constants: Constant integers, by value.
     """

@@ -18,7 +18,8 @@ from .source import FunctionSource, condition_nodes, indexed_names, local_names,
 class LoopFrame:
     """A `LoopFrame` describes a loop being traced: which IR loop or scope its `break` and its `continue` refer to.
 
-    `break_to` and `continue_to` are frame numbers of the IR; they are None for a parallel loop.
+    `break_to` and `continue_to` are frame numbers of the IR, counted from the outermost frame; they are None for a
+    parallel loop.
     """
 
     kind: str
@@ -45,7 +46,8 @@ class ReturnSite:
 class ElifChain:
     """An `ElifChain` describes a long chain of `elif` that is being split into several shallow nests of `if`.
 
-    The chain nests `left` more blocks, then sets the local `name` to true and moves the remaining links to `rest`.
+    After `left` more nested blocks, the code sets the local `name` to true; the `elif` parts that remain move to
+    `rest`, a nest of their own that runs if `name` is true.
     """
 
     name: str
@@ -58,8 +60,8 @@ class Activation:
     """An activation is one function being traced: the kernel, or a function inlined into it.
 
     `locals` holds the names that are local in Python, with the lines that first assign them; `read` the names that the
-    text reads; `stopped` the arrays under `stop_grad`; `indexed` the names that are indexed by something the text does
-    not fix.
+    text reads; `stopped` the arrays under `stop_grad`; `indexed` the names that are indexed by an expression which is
+    no constant.
     """
 
     function: FunctionType

@@ -67,7 +67,7 @@ class StructType:
 
 @dataclass(frozen=True)
 class NdarrayType:
-    """Represent the annotation of an array argument; an attribute is None if the annotation leaves it open.
+    """Represent the annotation of an array argument; an attribute is None if the annotation does not specify it.
 
     Attributes:
         dtype: type of an element.
@@ -84,10 +84,10 @@ class NdarrayType:
 
 @dataclass(frozen=True)
 class ViewType:
-    """Represent the annotation of a view parameter, with its requirements on the array under the view.
+    """Represent the annotation of a parameter that is a view, with its requirements on the array of the view.
 
     Attributes:
-        array: requirements on the array behind the view, which has one axis.
+        array: requirements on the array of which the view is a part; the array has one axis.
     """
 
     array: NdarrayType = NdarrayType(ndim=1)
@@ -150,7 +150,7 @@ class PackType:
     """Represent the type of a local list or tuple of known length, which cannot be the type of a field.
 
     Attributes:
-        items: types of the items: numbers, vectors, structs, or packs again.
+        items: types of the items: numbers, vectors, matrices, structs, or nested lists and tuples.
     """
 
     items: tuple[LocalType, ...]
@@ -175,7 +175,7 @@ def aggregate_type(value: Any, options: FrontendOptions, is_open: bool = False) 
         is_open: True if the entries of a vector or matrix may be of `ANY` type; else they are of the default real type.
 
     Raises:
-        TypeError: an element type means no type.
+        TypeError: the type of an entry or member is no type of the kernel language.
     """
     found = value if isinstance(value, (MatrixType, StructType)) else getattr(value, TYPE_ATTRIBUTE, None)
     if isinstance(found, MatrixType):
@@ -193,13 +193,13 @@ def element_type(value: Any, options: FrontendOptions) -> ElementType:
     """Return the scalar, vector, matrix or struct type that an object, such as a Python type, denotes.
 
     Raises:
-        TypeError: the object means no type.
+        TypeError: the object denotes no type of the kernel language.
     """
     return aggregate_type(value, options) or _scalar(value, options)
 
 
 def find_type(value: Any, options: FrontendOptions, is_open: bool = False) -> ElementType | None:
-    """Return the type that an object denotes, as `element_type` does, or None if it denotes no type."""
+    """Return the type that an object denotes, or None if it denotes no type, where `element_type` raises TypeError."""
     return aggregate_type(value, options, is_open) or as_dtype(value, options)
 
 

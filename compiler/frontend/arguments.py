@@ -13,7 +13,7 @@ def positional(t: Tracer, nodes: list[ast.expr]) -> list[Operand]:
     """Return the operands of the positional arguments, with `*tuple` expanded if its length is known.
 
     Raises:
-        Problem: `*` stands before an operand of unknown length.
+        ProblemError: `*` stands before an operand of unknown length.
     """
     found: list[Operand] = []
     for node in nodes:
@@ -40,7 +40,7 @@ def arguments(t: Tracer, node: ast.Call, name: str, *params: str) -> list[Operan
             not given.
 
     Raises:
-        Problem: the number or the names of the arguments do not fit.
+        ProblemError: the number or the names of the arguments do not fit.
     """
     given = positional(t, node.args)
     names = [p.rstrip("=") for p in params]
@@ -80,7 +80,7 @@ def refuse_variadic(args: ast.arguments, what: str, trailing: bool = False) -> N
         trailing: True if `*args` is allowed.
 
     Raises:
-        Problem: the definition has a variadic parameter.
+        ProblemError: the definition has a variadic parameter.
     """
     for variadic, mark in ((None if trailing else args.vararg, "*"), (args.kwarg, "**")):
         if variadic is not None:

@@ -224,7 +224,7 @@ def _alike(t: Tracer, a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """Return two alternatives converted to one type; next to a vector, a number becomes a vector of that number.
 
     Raises:
-        Problem: the forms differ.
+        ProblemError: the alternatives cannot have one type, such as a vector and a struct.
     """
     for one, other in ((a, b), (b, a)):
         if isinstance(one, MatrixValue) and not isinstance(other, MatrixValue):

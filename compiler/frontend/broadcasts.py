@@ -23,7 +23,7 @@ def broadcast(t: Tracer, name: str, function: Callable[..., Operand], *operands:
         operands: its operands.
 
     Raises:
-        Problem: the shapes differ.
+        ProblemError: the shapes differ.
     """
     if not any(isinstance(o, MatrixValue) for o in operands):
         return function(*operands)

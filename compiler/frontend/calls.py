@@ -1,7 +1,7 @@
 """This module traces calls: it finds the called function, and lowers memory functions and compile-time functions.
 
-LOWERINGS has one row for each function of the language; the mathematical rows are in `mathematics`. PYTHON has the
-functions of Python that have a meaning of their own in kernels.
+LOWERINGS has one entry for each function of the language; those of mathematical functions are in `mathematics`. PYTHON
+has the functions of Python that have a meaning of their own in kernels.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
 
 
 def _converted_number(kind: type, found: bool | int | float) -> Static:
-    """Return `int(...)`, `float(...)` or `bool(...)` of a number that is known while tracing."""
+    """Return the result of `int(...)`, `float(...)` or `bool(...)` for a number that is known while tracing."""
     try:
         return Static(kind(found))
     except OverflowError as error:
@@ -109,9 +109,10 @@ def _python_call(t: Tracer, target: Static, node: ast.Call) -> Operand:
 
 
 def _plain_function(called: Any) -> tuple[FunctionType | None, Static | None]:
-    """Return the plain function that an object calls, and the object before its dot; (None, None) if there is none.
+    """Return the Python function that a call of an object runs, and the operand for its `self` if it is a method.
 
-    Both are None for functions of Python's own modules, which are not written in the kernel language.
+    The function is then inlined. The result is (None, None) for objects that are no Python functions, and for functions
+    of Python's own modules, which are not written in the kernel language.
     """
     function, receiver = called, None
     if isinstance(called, MethodType):
@@ -143,7 +144,7 @@ def dtype_argument(t: Tracer, operand: Operand, what: str) -> Scalar:
     """Return the scalar type that an operand names. `what` is the name of the function in error messages.
 
     Raises:
-        Problem: the operand is no scalar type.
+        ProblemError: the operand is no scalar type.
     """
     found = type_inference.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
@@ -155,7 +156,7 @@ def number_type(t: Tracer, name: str, operand: Operand) -> Scalar:
     """Return the type of an operand that must be an integer or a real. `name` is the function in messages.
 
     Raises:
-        Problem: the operand is a boolean or no number.
+        ProblemError: the operand is a boolean or no number.
     """
     dtype = t.type_of(operand)
     if dtype.is_bool:

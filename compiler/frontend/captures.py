@@ -27,7 +27,7 @@ class _CapturedField:
     Attributes:
         field: the field.
         name: its name in the IR.
-        owner: capture of the field whose gradient this field is, or None.
+        owner: the captured field whose gradient this field is, or None if it is no gradient.
         used: True if the field is indexed or its shape is read.
     """
 
@@ -99,7 +99,8 @@ class CapturedFields:
     def reads(self) -> list[Read]:
         """Return a guard for each field that the kernel uses, which fails if, say, the field gets a gradient later.
 
-        The stand-in for an array argument has none, because a launch is recognized by the form of its arrays.
+        The stand-in for an array argument has no guard, because each launch compares type and rank of its arrays
+        anyway.
         """
         fields = [c.field for c in self._found.values() if not isinstance(c.field, ArgumentArray)]
         return [PartRead(field, "form", _form, _form(field)) for field in fields]

@@ -1,6 +1,6 @@
 """This module lowers calls that make vectors, matrices and structs: `sg.Vector([...])`, `vec3(...)` and similar ones.
 
-The public objects are recognized by their attributes; only this module decides what they build in a kernel.
+The constructors are recognized by their attributes; only this module decides what they build in a kernel.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Tracer:
 
     `frames` counts the loops and scopes of the IR that are open in the current task, `nesting` the blocks of the IR
     around the current statement (at 0 a loop is a parallel task), `expressions` the expressions being evaluated.
-    `chain` is the chain of the `if` that is traced next.
+    `chain` is the `ElifChain` to which the `if` that is traced next belongs, or None.
     """
 
     def __init__(self, options: FrontendOptions) -> None:

@@ -25,10 +25,10 @@ CONSTANT_LIMIT = 64
 
 
 def captured_operand(t: Tracer, operand: Operand) -> Operand:
-    """Return a captured Python object as an operand, such as a vector for a host vector.
+    """Return the operand by which kernels use a captured Python object, such as a constant vector for an `sg.Vector`.
 
-    A host vector, matrix, struct or view becomes an operand of the same kind, and a small NumPy array becomes a
-    constant.
+    A host vector, matrix, struct or view becomes an operand of the same kind, and a small NumPy array a constant vector
+    or matrix. Any other operand is returned unchanged.
     """
     if not isinstance(operand, Static):
         return operand
@@ -80,7 +80,7 @@ def unify_entries(t: Tracer, shape: tuple[int, ...], items: Sequence[Operand]) -
 
 
 def entry_type(t: Tracer, matrix: MatrixValue) -> Scalar:
-    """Return the common type of the entries."""
+    """Return the common type of the entries of a vector or matrix."""
     return reduce(type_inference.common_type, (t.type_of(item) for item in matrix.items))
 
 
@@ -135,7 +135,7 @@ def too_large(operand: Static) -> ProblemError:
 
 
 def sequence(t: Tracer, operand: Operand) -> Operand:
-    """Return a sequence known at compile time as a pack of operands, and any other operand unchanged."""
+    """Return a Python sequence known at compile time as a `Pack` with an operand per item; leave others unchanged."""
     if isinstance(operand, Pack):
         return Pack(tuple(sequence(t, item) for item in operand.items))
     if isinstance(operand, Static) and isinstance(operand.value, np.ndarray):

@@ -51,12 +51,12 @@ def type_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> Pr
 
 
 def name_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
-    """Return the mistake (KernelNameError) of using a name that is not known, or that has no value there."""
+    """Return a `ProblemError` for a name that is not known or has no value yet, to be raised as KernelNameError."""
     return ProblemError(KernelNameError, reason, cure, node)
 
 
 def index_problem(reason: str, cure: str = "", node: ast.AST | None = None) -> ProblemError:
-    """Return the mistake (KernelIndexError) of a constant index that is outside, or a wrong number of indices."""
+    """Return a `ProblemError` for a constant index outside or too many indices, to be raised as KernelIndexError."""
     return ProblemError(KernelIndexError, reason, cure, node)
 
 

@@ -47,8 +47,8 @@ class LoopDomain:
         stride: step of a range that only the launch knows; `step` is 1 then.
         descending: True to visit the indices from last to first.
         grouped: True if one name stands for all indices.
-        order: number of the index that each axis of `bounds` gives, outermost axis first, or None for their order. An
-            empty order means that the one axis gives no index: the loop runs once, over a 0-d field.
+        order: for each axis of `bounds`, outermost first, the number of the index name that it sets; None if names and
+            axes have the same order. It is empty for a 0-d field: the loop runs once and sets no index.
     """
 
     bounds: Callable[[Tracer], list[AxisBounds]]
@@ -64,7 +64,7 @@ def target_names(node: ast.For) -> list[ast.Name]:
     """Return the syntax nodes of the index names of a `for` loop.
 
     Raises:
-        Problem: the target of the loop is no name.
+        ProblemError: the target of the loop is no name.
     """
     targets = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
     for target in targets:
@@ -77,7 +77,7 @@ def domain_of(t: Tracer, node: ast.For) -> LoopDomain:
     """Return the iteration domain of a `for` loop: a range, a box, or the elements of a field.
 
     Raises:
-        Problem: the expression is no domain, or the number of indices is wrong.
+        ProblemError: the expression is no domain, or the number of indices is wrong.
     """
     domain = _recognize(t, node.iter)
     names = target_names(node)
@@ -93,7 +93,7 @@ def domain_of(t: Tracer, node: ast.For) -> LoopDomain:
 
 
 def declared(node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> Iterator[tuple[ast.Name, Operand]]:
-    """Yield each index name of a loop with its operand: one index, or the vector of all indices."""
+    """Yield each index name of a `for` loop with the operand that it denotes: one index, or a vector of them all."""
     names = target_names(node)
     if domain.order is not None:
         indices = [indices[domain.order.index(k)] for k in range(len(domain.order))]

@@ -72,7 +72,7 @@ def assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
     Args:
         t: the tracer.
         node: the name.
-        operand: what is assigned.
+        operand: the operand that is assigned.
 
     Raises:
         ProblemError: the name cannot be assigned, such as a loop index.
@@ -157,7 +157,7 @@ def apply_binary(t: Tracer, row: type_inference.BinaryOperator, left: Operand, r
 
     Args:
         t: the tracer.
-        row: row of `type_inference.BINARY` or `type_inference.COMPARE`.
+        row: the operator, as described in `type_inference.BINARY` or `type_inference.COMPARE`.
         left: the left operand.
         right: the right operand.
     """
@@ -235,7 +235,7 @@ def inner_product(t: Tracer, left: Sequence[Operand], right: Sequence[Operand]) 
 def _check_constants(
     t: Tracer, row: type_inference.BinaryOperator, dtype: Scalar, left: Operand, right: Operand
 ) -> None:
-    """Raise a problem for an integer division by 0 or a negative integer exponent; warn if a constant wraps."""
+    """Raise ProblemError for an integer division by 0 or a negative integer exponent; warn if a constant wraps."""
     exponent = integer_of(right)
     if row.op == "pow" and dtype.is_int and exponent is not None and exponent < 0:
         raise type_problem("an integer to a negative power is not an integer", "convert the base with `float(...)`")

@@ -1,6 +1,6 @@
 """This module defines the built-in functions of the kernel language, which plain Python can call, too.
 
-FUNCTIONS says what each function does outside a kernel; inside a kernel, the row of `calls.LOWERINGS` under the same
+FUNCTIONS says what each function does outside a kernel; inside a kernel, the entry of `calls.LOWERINGS` under the same
 name applies. ALIASES are functions of Python, `math` and NumPy with the same meaning.
 """
 
@@ -139,7 +139,7 @@ class NDRange:
             raise KernelTypeError(f"`axes` of this `ndrange` is no order of {len(spans)} axes", cure)
 
     def points(self) -> Iterator[tuple[int, ...]]:
-        """Yield the indices of each point."""
+        """Yield the indices of each point of the box, in row-major order or in the order that `axes` gives."""
         for point in itertools.product(*(range(*self.axes[k]) for k in self.order)):
             yield tuple(point[self.order.index(k)] for k in range(len(point)))
 
@@ -167,7 +167,7 @@ class IndexVector(tuple[int, ...]):
         return IndexVector(a * b for a, b in zip(self, self._entries(other)))
 
     def _entries(self, other: Any) -> list[int]:
-        """Return an operand with one entry for each index: a sequence, a host vector, or one number for all."""
+        """Return the other operand of an operator as a list with one entry per index; a number is repeated."""
         given = other.to_numpy() if hasattr(other, "to_numpy") else other
         found: list[int] = np.broadcast_to(given, len(self)).tolist()
         return found

@@ -1,11 +1,10 @@
 """This module lowers `stop_grad`, which ends derivatives, and `assume_unique`, which claims indices to be unique.
 
-    stop_grad(x[i] * y)     a value: itself, as bits of its own type, which have no derivative
-    stop_grad(x)            a field: what this block, and blocks in it, load from x from here on
+    stop_grad(x[i] * y)     of a value: returns the value as a constant, by a `bit_cast` to its own type
+    stop_grad(x)            of a field: later loads from x in this block, and in blocks in it, are constants
 
-`stop_grad` makes values, and loads of fields, constants for every derivative. `stop_grad` needs no operation of its
-own: a `bit_cast` of a real to its own type is exact and ends derivatives in every executor. `assume_unique` marks
-indices that no two iterations share; the compiler trusts the program.
+`stop_grad` needs no operation of its own: a `bit_cast` of a real to its own type is exact and ends derivatives in every
+executor. `assume_unique` marks indices that no two iterations share; the compiler trusts the program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """This module lowers hints: functions that tell a compiler how to run a loop and that change no result.
 
-Invariant: a hint changes no result. What a hint promises of a number is asserted in debug mode. What a hint promises of
-the loop, or asks of caches, is ignored, because this compiler assumes nothing that it has not proved.
+Invariant: a hint changes no result. A promise about the range of a number is asserted in debug mode. A promise about a
+loop, or a wish about caches, is ignored, because this compiler assumes nothing that it has not proved.
 """
 
 from __future__ import annotations

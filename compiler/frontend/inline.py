@@ -136,7 +136,7 @@ def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
 
 @lru_cache(maxsize=FUNCTIONS)
 def _assigned(tree: ast.FunctionDef) -> frozenset[str]:
-    """Return the names that the function assigns, or whose parts it may change by a store, method or atomic."""
+    """Return the variables that a function assigns, or whose entries it may change by a store, method or atomic."""
     found = set()
     for inner in ast.walk(tree):
         if isinstance(inner, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):

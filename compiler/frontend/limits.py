@@ -1,6 +1,6 @@
 """This module limits how large a kernel may grow, because unrolled code and separate variables take time to compile.
 
-A kernel of a refused size would compile for minutes, or not at all. Each refusal says what would run as a loop.
+A kernel of a refused size would compile for minutes, or not at all. Each refusal says how to write the code as a loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STATEMENTS = 100_000
 
 
 def check_entries(shape: tuple[int, ...]) -> None:
-    """Raise a problem if a vector or matrix of this shape is too large."""
+    """Raise ProblemError if a vector or matrix of this shape is too large."""
     count = math.prod(shape)
     if count > ENTRIES:
         extents = "×".join(map(str, shape))
@@ -35,13 +35,13 @@ def check_entries(shape: tuple[int, ...]) -> None:
 
 
 def check_items(found: Any) -> None:
-    """Raise a problem if an object has more items than can be unrolled."""
+    """Raise ProblemError if an object has more items than can be unrolled."""
     if isinstance(found, Sized) and len(found) > ITEMS:
         raise _too_many(len(found))
 
 
 def static_items(values: Iterable[Any]) -> list[Any]:
-    """Return as a list the items of an unrolled loop. Raise a problem if there are more than can be unrolled.
+    """Return the items of an iterable, over which a loop is to be unrolled, as a list.
 
     Raises:
         ProblemError: there are more items than can be unrolled.
@@ -54,7 +54,7 @@ def static_items(values: Iterable[Any]) -> list[Any]:
 
 
 def check_count(count: int) -> None:
-    """Raise a problem if `count` exceeds ITEMS, the limit for unrolling."""
+    """Raise ProblemError if `count` exceeds ITEMS, the limit for unrolling."""
     if count > ITEMS:
         raise _too_many(count)
 
@@ -67,7 +67,7 @@ def _too_many(count: int) -> ProblemError:
 
 
 def check_size(statements: int) -> None:
-    """Raise a problem if `statements` exceeds STATEMENTS, beyond which a kernel may unroll no further code."""
+    """Raise ProblemError if `statements` exceeds STATEMENTS, beyond which a kernel may unroll no further code."""
     if statements > STATEMENTS:
         raise type_problem(
             f"the kernel has grown to {STATEMENTS} statements, and unrolls more here",

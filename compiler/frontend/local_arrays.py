@@ -5,7 +5,7 @@
 
 Without such an array, each entry is a scalar local, and an index that only the launch knows picks among them by one
 select for each entry. Beyond FEW entries memory is cheaper. An index outside ends the launch. Where checks are
-switched off, it means the same in both forms: a read gives the first candidate, and a write changes nothing. The
+switched off, it has the same effect in both forms: a read gives the first entry, and a write changes nothing. The
 array therefore has one more element, which receives such writes.
 """
 
@@ -31,10 +31,10 @@ class LocalArrayPlace:
         name: name of the local array.
         dtype: type of an entry.
         size: number of entries; the element after the last one receives writes outside.
-        index: number of the entry, or of the first candidate.
-        stride: distance between two candidates.
-        count: number of candidates.
-        choice: which candidate is meant, if only the launch knows it; None for a fixed entry.
+        index: number of the entry; if the kernel computes it, of the first entry that may be meant.
+        stride: distance between two entries that may be meant.
+        count: number of entries that may be meant.
+        choice: run-time number of the entry among those that may be meant; None for a fixed entry.
     """
 
     name: str

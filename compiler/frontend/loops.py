@@ -66,7 +66,13 @@ def _no_else() -> ProblemError:
 
 @contextmanager
 def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
-    """Open the block of a loop's body, in which `break` and `continue` refer to this loop of the given kind."""
+    """Open the block of a loop's body, so that `break` and `continue` in it refer to this loop.
+
+    Args:
+        t: the tracer.
+        kind: kind of the loop, such as serial or unrolled, for messages.
+        frames: number of IR loops and scopes that the loop consists of.
+    """
     with t.frame(frames) as innermost, t.block() as body:
         t.active.loops.append(LoopFrame(kind, innermost - frames + 1, innermost))
         try:
@@ -134,7 +140,7 @@ def _index_type(t: Tracer, bounds: AxisBounds) -> Scalar:
 
 
 def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
-    """Return a loop bound converted to the index type, or 0 if the operand is no integer."""
+    """Return a loop bound converted to the index type, or 0 after a reported mistake, if the operand is no integer."""
     usable = isinstance(operand, Value) and operand.type.is_int or integer_of(operand) is not None
     return t.value(operand if usable else Static(0), dtype)
 
@@ -226,7 +232,7 @@ def _task_body(t: Tracer) -> Iterator[list[Stmt]]:
 
 
 def flush(t: Tracer) -> None:
-    """Turn the statements that were emitted outside all loops into a serial task."""
+    """Turn the statements emitted since the last task, outside of all loops, into a serial task, if there are any."""
     body = t.builder.take()
     if body:
         t.tasks.append(Task(body, loc=body[0].loc))
@@ -294,7 +300,7 @@ def _as(t: Tracer, bound: int | Value, dtype: Scalar) -> Value:
 
 
 def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
-    """Return max(0, ceil(distance/|step|)) of i64 bounds as i64."""
+    """Return the number of trips of a range with i64 bounds, max(0, ceil((end - begin)/step)), as i64."""
     op, size = t.builder.op, t.builder.const(abs(step), i64)
     distance = op("sub", end, begin) if step > 0 else op("sub", begin, end)
     rounded = op("add", distance, t.builder.const(abs(step) - 1, i64))

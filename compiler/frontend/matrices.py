@@ -1,7 +1,7 @@
 """This module contains the methods and properties of vectors and matrices, written as scalar operations.
 
-METHODS holds the methods that give a value: functions of the receiver and the arguments. Determinants and inverses use
-the closed forms, up to 4×4.
+METHODS holds the methods that return a value and change nothing. Determinants and inverses use the closed forms, up to
+4×4.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MatrixMethod:
 
     Attributes:
         params: names of the arguments; a name that ends in `=` is optional.
-        function: function(t, receiver, *arguments).
+        function: function (tracer, vector or matrix, *arguments) that emits the operations and returns the result.
     """
 
     params: tuple[str, ...]
@@ -64,7 +64,7 @@ def attribute(t: Tracer, base: Place | Operand, shape: tuple[int, ...], name: st
         name: name of the attribute.
 
     Raises:
-        Problem: there is no attribute of this name.
+        ProblemError: there is no attribute of this name.
     """
     if name in METHODS:
         value = load(t, base) if isinstance(base, PLACES) else base
@@ -121,7 +121,7 @@ def cast_method(value: Operand) -> Static:
 
 
 def scalar_type(t: Tracer, operand: Operand) -> Any:
-    """Return the scalar type that an operand names, or raise a problem if it names none."""
+    """Return the scalar type that an operand names, or raise ProblemError if it names none."""
     found = type_inference.as_dtype(operand.value, t.options) if isinstance(operand, Static) else None
     if found is None:
         raise type_problem(f"a scalar type is expected here, not {describe(operand)}", "give a type, as `sg.f32`")
@@ -129,7 +129,7 @@ def scalar_type(t: Tracer, operand: Operand) -> Any:
 
 
 def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue:
-    """Return the operand as a vector or matrix, of rank `rank` unless that is 0; else raise a problem."""
+    """Return the operand as a vector (rank 1) or matrix (rank 2), or raise ProblemError; rank 0 accepts both."""
     found = as_matrix(t, operand)
     if found is None or rank and len(found.shape) != rank:
         want = {0: "a vector or matrix", 1: "a vector", 2: "a matrix"}[rank]
@@ -138,7 +138,7 @@ def expect(t: Tracer, name: str, operand: Operand, rank: int = 0) -> MatrixValue
 
 
 def _vectors(t: Tracer, name: str, a: Operand, b: Operand, size: int = 0) -> tuple[MatrixValue, MatrixValue]:
-    """Return two vectors of the same length, which is `size` unless that is 0."""
+    """Return two operands as vectors of one length, or raise ProblemError; any length is valid if `size` is 0."""
     x, y = expect(t, name, a, 1), expect(t, name, b, 1)
     if x.shape != y.shape:
         raise shape_mismatch(name, [x.shape, y.shape])

@@ -1,9 +1,9 @@
 """This module defines places: memory locations that a kernel reads and writes, from a local to a struct in a field.
 
-A place is a tree like the value that it holds. Its leaves are scalar locals and elements of arrays; loads and stores go
-leaf by leaf. An entry that only the launch knows is a `SelectedPlace`: a read selects among all candidates, and a write
-gives each candidate its old or the new value, so that both are differentiable without a rule of their own. In arrays
-such an entry is a plain index instead.
+A place is a tree like the value that it holds. It consists of scalar locals and elements of arrays, which are loaded
+and stored one by one. An entry that only the launch knows is a `SelectedPlace`: a read selects among all candidates,
+and a write gives each candidate its old or the new value, so that both are differentiable without a rule of their own.
+In arrays such an entry is a plain index instead.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _chosen_element(t: Tracer, places: tuple[ElementPlace, ...], index: Value) -
 
 
 def _array_element(t: Tracer, place: MatrixPlace, point: tuple[Position, ...]) -> ElementPlace:
-    """Return the scalar element of a field's storage that holds one entry of a vector or matrix."""
+    """Return the element of a field's scalar array that holds one entry of a vector or matrix of the field."""
     array = t.captures.array(place.field.storage, place.hint)
     inner = tuple(p if isinstance(p, Value) else t.builder.const(p, i32) for p in point)
     indices = inner + place.indices if place.field.element_first else place.indices + inner

@@ -14,7 +14,7 @@ from .diagnostics import type_problem
 
 
 class OpaqueValue:
-    """Represent, in a static expression, a value known only at launch; operators on it raise a located error.
+    """Represent, in a static expression, a value known only at launch; each operator on it raises ProblemError.
 
     Attributes:
         operand: operand that takes the place of the object in the result of the expression.
@@ -28,7 +28,7 @@ class OpaqueValue:
         self._parts = parts
 
     def refuse(self, *_: object) -> NoReturn:
-        """Raise a problem that names the value, which is not known at compile time."""
+        """Raise ProblemError that names the value, which is not known at compile time."""
         is_element = isinstance(self._node, ast.Subscript)
         cure = "read it outside `static`" if is_element else "use constants and `sg.static(range(...))` loops"
         raise type_problem(f"`{ast.unparse(self._node)}` is not known at compile time", cure, self._node)

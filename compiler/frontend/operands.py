@@ -43,7 +43,7 @@ class Static:
     """A `Static` is the operand for a Python object that is known at compile time.
 
     Attributes:
-        value: the object.
+        value: the Python object that is known.
         hint: name of the object in the program, from which names in the IR are made.
     """
 
@@ -103,7 +103,10 @@ Operand = Value | Static | Pack | MatrixValue | StructValue | Poison
 
 
 def static_operand(value: Any, hint: str = "") -> Operand:
-    """Return an object as an operand; NumPy scalars count as Python numbers, and an opaque value as its own operand."""
+    """Return a Python object as an operand; an `OpaqueValue` gives the operand for which it stands.
+
+    NumPy scalars count as Python numbers.
+    """
     if isinstance(value, OpaqueValue):
         found: Operand = value.operand
         return found

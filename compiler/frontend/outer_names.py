@@ -1,9 +1,9 @@
 """This module looks up the global or enclosing-scope objects that names in a function denote.
 
 In Python, a name that a function assigns is a local everywhere in the function and cannot be read before it is
-assigned. Programs of the dialect do read such a name before; there it means the object outside, and a warning is given.
-Invariant: the object outside is read, and recorded, only where no local of that name has been made, neither in an
-enclosing block nor in a block that has ended.
+assigned. Programs of the dialect do read such a name before; there it denotes the object outside, and a warning is
+given. Invariant: the object outside is read, and recorded, only where no local of that name has been made, neither in
+an enclosing block nor in a block that has ended.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Parameter:
         kind: `scalar` and `aggregate` are numbers of each launch; `array` is an array of each launch, `either` such an
             array or a field, `view` a part of an array; `object` is known when the kernel is traced; `faulty` has no
             meaningful annotation.
-        wanted: meaning of the annotation.
+        wanted: type that the annotation denotes, or None.
         default: default value, or `inspect.Parameter.empty`.
         members: class that an object must have, or None.
     """
@@ -67,7 +67,7 @@ class Parameter:
 class ScalarArgument:
     """A `ScalarArgument` is one scalar argument of a kernel, with its name and type in the IR.
 
-    Its name in the IR and its type. Arguments follow the Python signature.
+    A vector or struct that is passed to a kernel becomes several of them, in the order of the Python signature.
     """
 
     name: str
@@ -119,7 +119,8 @@ def _aggregate(annotation: Any, options: FrontendOptions) -> MatrixType | Struct
 def _marked(annotation: Any) -> tuple[ParameterKind, NdarrayType | ViewType | None]:
     """Return the kind of a parameter and its array or view type, for an annotation that is no type of numbers.
 
-    Objects are recognized by class, markers by attribute or, if quoted, by name.
+    An annotation such as `sg.template()` is recognized by an attribute or, if it is quoted, by its name. A class as
+    annotation means an object that is known when the kernel is traced.
     """
     if isinstance(annotation, NdarrayType):
         return "array", annotation
@@ -169,7 +170,7 @@ def declare_parameters(
         t: the tracer.
         tree: definition of the kernel.
         function: the kernel's function.
-        given: objects that stand for the parameters that are no numbers.
+        given: for each parameter that is no number, its stand-in or the object itself.
     """
     try:
         refuse_variadic(tree.args, "the kernel")

@@ -48,7 +48,8 @@ def take_of(found: Any) -> Take | None:
 def function_parts(found: FunctionType) -> tuple[Any, ...]:
     """Return the parts by which a function is compared besides its code: defaults, annotations and closure.
 
-    The objects that its global names mean are part of a function that belongs to no module.
+    For a function that belongs to no module, such as a lambda in `static`, the objects that its global names denote are
+    compared too.
     """
     names = {} if module_names(found) is not None else _used_names(found)
     return found.__defaults__, found.__kwdefaults__, _annotations(found), closure_parts(found), names

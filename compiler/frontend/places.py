@@ -31,7 +31,7 @@ def place(t: Tracer, node: ast.expr) -> Place:
     """Return the memory that an expression on the left of an assignment names.
 
     Raises:
-        Problem: the expression cannot be assigned.
+        ProblemError: the expression cannot be assigned.
     """
     if isinstance(node, ast.Name):
         return _named(t, node)
@@ -127,7 +127,7 @@ def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
 
 
 def _bind_view(t: Tracer, node: ast.Name, view: Static) -> None:
-    """Bind a new name to a view; raise a problem if the name has a value already."""
+    """Bind a new name to a view; raise ProblemError if the name has a value already."""
     binding = t.scopes.find(node.id)
     if binding is None:
         t.scopes.declare(node.id, FixedName(rename_view(view, node.id), "view"), node.lineno)
@@ -138,7 +138,7 @@ def _bind_view(t: Tracer, node: ast.Name, view: Static) -> None:
 
 
 def _refuse_objects(node: ast.Name, operand: Operand) -> None:
-    """Raise a problem if the operand contains an object that no local can hold."""
+    """Raise ProblemError if the operand contains an object that no local can hold."""
     for leaf in leaves(operand):
         if not isinstance(leaf, Static) or number_of(leaf) is not None:
             continue
@@ -183,7 +183,7 @@ def is_atomic(target: Place, op: str) -> bool:
 
 
 def update(t: Tracer, target: Place, op: str, operand: Operand, row: type_inference.BinaryOperator | None) -> Operand:
-    """Perform `target op= operand` and return the old value.
+    """Emit the update `target op= operand` of a memory location, and return the old value.
 
     Elements are updated atomically if ATOMIC_FORMS contains the operation.
 
@@ -213,7 +213,10 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: type_infere
 def _update_entries(
     t: Tracer, target: Place, kind: MatrixType, one: Any, operand: Operand, row: type_inference.BinaryOperator | None
 ) -> MatrixValue:
-    """Emit an update of each entry of a vector or matrix by `one`, and return the old entries."""
+    """Emit an update of each entry of a vector or matrix by calls of `one`, and return the old entries.
+
+    `one` takes the place and the operand of one entry, by keyword. A number as operand is used for every entry.
+    """
     given = as_matrix(t, operand)
     if given is not None and given.shape != kind.shape:
         raise shape_mismatch(f"{row.symbol}=" if row else "an update", [kind.shape, given.shape])

@@ -110,7 +110,7 @@ class ArgumentArray:
         grad: stand-in of the adjoint array, or None.
         is_grad: True if this is the stand-in of the adjoint of array `slot`.
         offset: first index of each axis, () if all are 0.
-        wide: True if the arrays of these launches are wide, see `is_wide`.
+        wide: True if the argument is a wide array, whose extents are read in 64 bits.
     """
 
     dtype: Scalar
@@ -169,7 +169,7 @@ class ArgumentStructArray:
 class ViewOperand:
     """A `ViewOperand` is a view: the elements `first` to `first + extent` of an array of one axis.
 
-    The properties give what code that runs at compile time may see.
+    Code that runs at compile time, such as in `sg.static`, sees the properties.
 
     Attributes:
         base: the array.
@@ -264,7 +264,7 @@ def is_host_view(value: Any) -> TypeGuard[HostView]:
 def constructor_name(value: Any) -> str | None:
     """Return the name `Vector`, `Matrix`, `Struct` or `BufferView` if the object is this constructor, else None.
 
-    The objects say it themselves in their attribute `stackgrad_constructor`.
+    A constructor is recognized by its attribute `stackgrad_constructor`, which holds the name.
     """
     found = None if is_host_view(value) else getattr(value, "stackgrad_constructor", None)
     return found if isinstance(found, str) else None
@@ -299,7 +299,7 @@ def extent_source(field: AnyField, axis: int) -> tuple[FieldLike, int]:
 
 
 def measured_hint(field: AnyField, hint: str) -> str:
-    """Return the source name of the scalar array that `extent_source` returns."""
+    """Return the name, such as `s.pos` in the program, of the scalar array that `extent_source` returns."""
     if is_struct_field(field):
         name, inner = next(iter(field.members.items()))
         return measured_hint(inner, f"{hint}.{name}")

@@ -49,7 +49,7 @@ class PartRead:
     """A `PartRead` records that tracing read an attribute, an item or the length of an object, and what was read.
 
     Attributes:
-        owner: the object.
+        owner: the object that was read.
         name: name of the part.
         look: function that reads the part again.
         found: what was read.
@@ -70,7 +70,7 @@ class EvaluationRead:
         code: the compiled expression.
         outer: its names that are defined outside the function.
         bound: its names that are bound in the kernel, with their objects.
-        found: the result.
+        found: the result of the expression.
     """
 
     function: FunctionType
@@ -122,7 +122,7 @@ _definition = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 
 
 def definition_reads(function: FunctionType) -> list[Read]:
-    """Return the record of the code and the default values of a function."""
+    """Return a record of the code and default values of a function, to notice before a launch if they change."""
     return [PartRead(function, "definition", _definition, _definition(function))]
 
 
@@ -222,7 +222,7 @@ class InputFinder:
 
     Args:
         node: the expression.
-        namespace: objects that its names mean.
+        namespace: for each name in the expression, the object that it denotes.
     """
 
     def __init__(self, node: ast.expr, namespace: Mapping[str, Any]) -> None:
@@ -299,7 +299,7 @@ class InputFinder:
 
 
 def _quiet(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Return the object that a dotted name like `a.b.c` denotes, without recording attribute reads."""
+    """Return the object that a dotted name like `a.b.c` denotes, without records of the reads; else raise _Opaque."""
     if isinstance(node, ast.Name) and node.id in namespace:
         return namespace[node.id]
     if not isinstance(node, ast.Attribute):

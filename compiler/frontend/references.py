@@ -176,7 +176,7 @@ class _StructGradient(_Gradient):
 def _gradient(t: Tracer, field: AnyField, hint: str) -> Any:
     """Return the gradient of a field as a field, or None if the field has none.
 
-    Its arrays are the gradients of the captured arrays, so that one array has one name.
+    The gradient consists of the gradients of the field's scalar arrays, so that each of them has one name in the IR.
     """
     if is_field(field):
         return t.captures.gradient(field, hint)

@@ -86,9 +86,9 @@ def returns_value(function: FunctionType) -> bool:
 
 
 def results_of(t: Tracer, tree: ast.FunctionDef, function: FunctionType) -> KernelResults | None:
-    """Return the results that the return annotation declares, or None if there are none. Report a wrong annotation.
+    """Return the results that the return annotation declares, or None if it declares none or is wrong.
 
-    The result is None, too, if the annotation is wrong.
+    A wrong annotation is reported as a mistake.
     """
     if not returns_value(function):
         return None
@@ -113,7 +113,7 @@ def return_from_kernel(t: Tracer, node: ast.Return, results: KernelResults | Non
     """Emit stores of the result, if there is one, and the end of the kernel. Return True.
 
     Raises:
-        ProblemError: the `return` stands in a parallel loop, or a promised value is missing.
+        ProblemError: the `return` stands in a parallel loop, or has no value although the annotation demands one.
     """
     empty = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
     if t.in_parallel:
@@ -155,7 +155,7 @@ def _store(t: Tracer, node: ast.Return, results: KernelResults | None) -> None:
 
 
 def _flatten(t: Tracer, operand: Operand, kind: ResultType, found: list[Operand]) -> None:
-    """Append the scalars of an operand to `found`. Raise a problem if the operand is not of the annotated type."""
+    """Append the scalars of an operand to `found`. Raise ProblemError if the operand is not of the annotated type."""
     if not isinstance(kind, TupleType):
         found += leaves(conform(t, operand, kind, "the result of the kernel"))
         return

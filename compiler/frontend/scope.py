@@ -49,11 +49,11 @@ class FixedName:
 class CompoundVariable:
     """A `CompoundVariable` is a local or argument of several scalars: a vector, matrix, struct or sequence.
 
-    A local is a Compound of Variables, and an argument is a Compound of Arguments. A row or a swizzle of either is
-    again a Compound.
+    The parts of a local are of class `LocalVariable`, and those of an argument of class `ArgumentVariable`. A row or a
+    swizzle of either is again a `CompoundVariable`.
 
     Attributes:
-        kind: type of the value.
+        kind: type of the vector, matrix, struct or sequence.
         parts: a place for each entry, row by row, or for each member in order.
     """
 
@@ -95,9 +95,9 @@ class Scopes:
         self._chain[-1][name] = (binding, line)
 
     def rebind(self, name: str, binding: NameMeaning, line: int) -> bool:
-        """Change what a name means in the block that bound it. Return False if the binding must not be changed.
+        """Change what a name denotes in the innermost block that bound it, and return True if that was possible.
 
-        Return False if the launch decides if a block in between runs.
+        It is not possible if only the launch decides whether a block between that block and the current place runs.
         """
         for depth in range(len(self._chain) - 1, -1, -1):
             if name in self._chain[depth]:
@@ -118,7 +118,9 @@ class Scopes:
 
         Args:
             dynamic: True if the launch decides if the block runs.
-            apart: True if the names of the block are not those of the function to Python.
+            apart: True if Python gives the block a scope of its own, as to a comprehension; its names then count as
+                unknown
+            after the block, and not as locals that have ended.
         """
         self._chain.append({})
         self._dynamic.append(dynamic)
@@ -134,7 +136,7 @@ class Scopes:
     def iterations(self) -> Iterator[Callable[[], None]]:
         """Yield a function that is called before each unrolled iteration and hides the names of the previous one.
 
-        A local that ends in one iteration has ended after the loop, but does not exist yet in the next iteration.
+        In the next iteration such a name is new, as in the first one; after the loop it is a local that has ended.
         """
         before, after = dict(self.expired), dict[str, int]()
 

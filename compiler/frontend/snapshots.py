@@ -96,12 +96,12 @@ class MethodSnapshot:
 class Fresh:
     """A `Fresh` describes a value that each read of an attribute creates anew: it holds the result of a second read.
 
-    Objects that both looks find at the same place last, and are compared by identity. All others are new at each look,
-    and are compared by their parts.
+    The value may contain other objects. Those that both reads found are not created anew, and are compared by identity.
+    All others are fresh objects, and are compared by their parts.
 
     Attributes:
-        other: what the second look found in the same place, or None if it found nothing there.
-        inside: dictionary that collects the objects that are new at each look, by id.
+        other: the object that the second read found in the same place, or None if it found none.
+        inside: dictionary that collects the fresh objects, by id.
     """
 
     __slots__ = ("other", "inside")
@@ -110,11 +110,11 @@ class Fresh:
         self.other, self.inside = other, inside
 
     def parts(self, found: Any, take: Callable[[Any], Any]) -> Fresh:
-        """Return the description, by a second read, of the parts of a value that each read creates anew."""
+        """Return the `Fresh` that describes the parts of this value, as the function `take` lists them."""
         return Fresh(take(self.other) if type(self.other) is type(found) else None, self.inside)
 
     def items(self, found: Any) -> list[Fresh]:
-        """Return the description, by a second read, of each item of a container that each read creates anew."""
+        """Return, for each item of this value, a container, the `Fresh` that describes the item."""
         count = len(found)
         is_alike = type(self.other) is type(found) and len(self.other) == count
         return [Fresh(other, self.inside) for other in (_items(self.other) if is_alike else (None,) * count)]
@@ -203,13 +203,11 @@ class ArraySnapshot:
 class PartsSnapshot:
     """A `PartsSnapshot` is the snapshot of an object, such as a host vector or a box, that is compared part by part.
 
-    A host vector or struct, a view, a box.
-
     Args:
-        found: the object.
-        take: function that returns the parts.
-        depth: limit of the nesting of containers.
-        fresh: see `snapshot`.
+        found: the object, such as a host vector, struct or view, or an `NDRange`.
+        take: function that returns the parts of such an object.
+        depth: number of containers that may nest; objects deeper inside are compared by identity.
+        fresh: description of the object if it is a fresh object, else None.
     """
 
     __slots__ = ("_kind", "_take", "_parts")
@@ -233,8 +231,8 @@ def snapshot(found: Any, depth: int = _DEPTH, fresh: Fresh | None = None) -> Sna
 
     Args:
         found: the object.
-        depth: limit of the nesting of containers.
-        fresh: a second look at a value that is made anew each time, or None if objects are compared by identity.
+        depth: number of containers that may nest; objects deeper inside are compared by identity.
+        fresh: description of the object if it is a fresh object, or None if objects are compared by identity.
     """
     if isinstance(found, (*NUMBERS, CodeType)):
         return ValueSnapshot(found)
@@ -257,7 +255,7 @@ def snapshot(found: Any, depth: int = _DEPTH, fresh: Fresh | None = None) -> Sna
 
 
 def _container_snapshot(found: Any, depth: int, fresh: Fresh | None) -> Snapshot | None:
-    """Return a snapshot of an object that is always compared by its content, or None for any other object."""
+    """Return a snapshot of a container or array, which is compared by its items, or None for any other object."""
     if is_host_matrix(found):
         return PartsSnapshot(found, _matrix_parts, depth)
     if isinstance(found, (list, tuple, dict)):
@@ -279,7 +277,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
 def is_compared_by_content(found: Any) -> bool:
-    """Return True if snapshots of an object that may change compare its content, not its identity."""
+    """Return True if a snapshot of this object is compared by its items or parts, not by identity."""
     return isinstance(found, _CONTAINERS) or is_host_matrix(found) or is_host_struct(found) or is_host_view(found)
 
 
@@ -295,11 +293,11 @@ def _matrix_parts(found: Any) -> tuple[Any, Any]:
 def fresh_snapshot(found: Any, again: Any) -> tuple[Snapshot, dict[int, Any]]:
     """Return a snapshot of a fresh object, which each read creates anew, and the fresh objects inside of it, by id.
 
-    Such a value is, for example, made by a property. What is new in it is compared by its parts.
+    Such an object is, for example, the result of a property. It is compared by its parts.
 
     Args:
-        found: the value.
-        again: what a second look found.
+        found: the object that the first read found.
+        again: the object that a second read found in the same place.
     """
     inside: dict[int, Any] = {}
     return snapshot(found, _FRESH_DEPTH, Fresh(again, inside)), inside

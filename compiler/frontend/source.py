@@ -106,7 +106,10 @@ def _place(code: CodeType) -> Span:
 
 @dataclass(frozen=True, eq=False)
 class _Compiled:
-    """This class represents a key that is equal for one code object alone, and not for others that are equal to it."""
+    """A `_Compiled` is the key of a cache by code object; unlike code objects, keys are compared by identity.
+
+    Two code objects of different text may be equal, because Python compares no annotations of locals.
+    """
 
     code: CodeType
 
@@ -120,7 +123,8 @@ class _Compiled:
 def text_of(code: CodeType) -> tuple[str, ...]:
     """Return the lines from which a code object was compiled, as far as they were known when they were first asked for.
 
-    A module that is loaded anew may give equal code with another meaning: Python ignores the types of locals.
+    The text is needed beside the code: if a module is loaded anew, its code objects may be equal although the text
+    differs, because the annotations of locals are not part of the code.
     """
     return _text_of(_Compiled(code))
 
@@ -136,7 +140,10 @@ def _text_of(key: _Compiled) -> tuple[str, ...]:
 
 @lru_cache(maxsize=FUNCTIONS)
 def _first_of(code: CodeType, file: str) -> CodeType:
-    """Return the first code object of this file that is equal to the given one."""
+    """Return the code object with which this cached function was first called, among equal ones of a file.
+
+    If the result is another object than `code`, the file was compiled again and may have changed.
+    """
     return code
 
 
@@ -144,7 +151,8 @@ def _first_of(code: CodeType, file: str) -> CodeType:
 def _read(code: CodeType, file: str, name: str, is_rewritten: bool, text: tuple[str, ...]) -> FunctionSource:
     """Return the source of a function, read from `linecache` and, if that text is outdated, from the file again.
 
-    That text may be as old as the code, and older than the file. `text` tells apart equal code of different texts.
+    The text in `linecache` may be older than the file, and then belongs to the code. The result is cached; `text` is an
+    argument so that equal code objects of different texts have different results.
     """
     known = linecache.cache.get(file)
     try:
@@ -298,7 +306,7 @@ def annotation_of(function: FunctionType, name: str) -> Any:
 
 
 def cell_content(cell: CellType) -> Any:
-    """Return the content of a cell of a closure; MISSING if it has none."""
+    """Return the object in a cell of a closure, or MISSING if the cell is empty."""
     try:
         return cell.cell_contents
     except ValueError:

@@ -121,7 +121,7 @@ def _annotated(t: Tracer, node: ast.AnnAssign) -> None:
 
 
 def _declared(t: Tracer, node: ast.expr) -> Operand:
-    """Return the operand of a local's type annotation. Raise a problem if a name in the annotation is unknown.
+    """Return the operand of a local's type annotation. Raise ProblemError if a name in the annotation is unknown.
 
     Python does not evaluate such annotations, and keeps no name of a function that occurs only in annotations.
     """

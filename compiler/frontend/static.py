@@ -28,13 +28,13 @@ from .source import outer_name
 
 
 def static_call(t: Tracer, node: ast.expr, name: str = "static", function: str = "static") -> ast.Call | None:
-    """Return the node as a call of the function, by default `sg.static`, or None if it is no such call.
+    """Return an expression as a call if it calls the function `function`, by default `sg.static`, else None.
 
     Args:
         t: the tracer.
-        node: the expression.
-        name: name of the function if it is written as an attribute.
-        function: name of the function of the language.
+        node: syntax node of the expression.
+        name: attribute name under which the program may call the function, as in `sg.static` or `graph.do_while`.
+        function: name of the built-in function.
     """
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return None
@@ -61,7 +61,7 @@ def evaluate_static(t: Tracer, node: ast.Call, is_sequence: bool = False) -> Sta
         is_sequence: True if only the items of the value are used, so that it may be a vector of the launch.
 
     Raises:
-        Problem: the expression fails, or its value is known only to the launch.
+        ProblemError: the expression fails, or its value is known only to the launch.
     """
     if node.keywords or not node.args:
         raise type_problem("`static` takes one or more values", "write `sg.static(value)`")
@@ -83,7 +83,7 @@ def python_value(t: Tracer, node: ast.expr) -> Any:
     """Return the result of an expression that is evaluated by Python at compile time.
 
     Raises:
-        Problem: the expression fails, or depends on something that only the launch knows.
+        ProblemError: the expression fails, or depends on something that only the launch knows.
     """
     namespace: dict[str, Any] = {}
     names: list[str] = []
@@ -129,7 +129,7 @@ def _evaluated(code: CodeType, namespace: dict[str, Any], node: ast.expr) -> Any
 
 
 def _check_again(found: Any, again: Any, node: ast.expr) -> None:
-    """Raise a problem if evaluating a static expression again gave another result.
+    """Raise ProblemError if evaluating a static expression again gave another result.
 
     Otherwise a launch and its gradient could be launches of different kernels.
     """
@@ -164,7 +164,7 @@ class _KnownReplacer(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Replace the `len` of a run-time value, which is known at compile time, by a constant name."""
+        """Replace `len(v)` of a run-time value, which is known at compile time, by a name for the number."""
         is_length = isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1
         if is_length and self._at_launch(node.args[0]):
             return self._evaluated(node)
@@ -233,7 +233,7 @@ def opaque(t: Tracer, operand: Operand, node: ast.expr) -> Any:
     Args:
         t: the tracer.
         operand: the operand.
-        node: the expression that means it, for messages.
+        node: the expression of the operand, for messages.
     """
     found = known_object(operand)
     if found is not UNKNOWN:

@@ -21,7 +21,7 @@ def method(t: Tracer, base: Place | Operand, kind: StructType, name: str) -> Sta
     """Return a method of a struct type, bound to the struct.
 
     Raises:
-        Problem: the type has neither a member nor a method of this name.
+        ProblemError: the type has neither a member nor a method of this name.
     """
     if name == "keys":
         return Static(Intrinsic(name, lambda t, node: Static(kind.names)), name)
@@ -38,7 +38,7 @@ def _call(function: Func, receiver: Place | Operand, t: Tracer, node: ast.Call) 
 
 
 def property_of(owner: Any, name: str) -> Func | None:
-    """Return the func behind an attribute that is a property made of a `@sg.func`, or None for any other attribute."""
+    """Return the func that computes a property of a class, if the property is made of a `@sg.func`, else None."""
     kind = owner.kind if isinstance(owner, MembersStandIn) else type(owner)
     found = inspect.getattr_static(kind, name, None)
     return found.fget if isinstance(found, property) and isinstance(found.fget, Func) else None

@@ -34,10 +34,10 @@ class MessageTemplate:
         self.text += text
 
     def finished(self) -> str:
-        """Return the finished template; raise a problem if literal text in it reads like a placeholder.
+        """Return the finished template; raise ProblemError if literal text in it reads like a placeholder.
 
         Raises:
-            Problem: text of the program reads like the place of a value.
+            ProblemError: literal text contains a placeholder such as `{}`.
         """
         if len(place_formats(self.text)) != len(self.values) or self.text.endswith(OPEN_END):
             raise unsupported_problem("a printed text cannot hold `{}`", "write it differently, as `{ }`")
@@ -128,7 +128,7 @@ class MessageTemplate:
 
 
 def _formatted(value: object, spec: str) -> str:
-    """Return Python's formatted text, or raise a problem if Python rejects the format."""
+    """Return Python's formatted text, or raise ProblemError if Python rejects the format."""
     try:
         return format(value, spec)
     except (TypeError, ValueError) as error:

@@ -35,11 +35,12 @@ class Traced:
 
     Attributes:
         kernel: kernel of stage `source`.
-        arrays: captured field, or `ArgumentArray`, behind each array parameter, `x.grad` included.
+        arrays: for each array parameter, also each `x.grad`, the captured field or the `ArgumentArray` that it stands
+            for.
         arguments: scalars of a launch.
         warnings: warnings about the kernel.
         result: type of what the kernel returns through the parameters `$return.k`, or None.
-        reads: records of what the trace read of Python objects.
+        reads: records of the parts of Python objects that the trace read, to be compared before launches.
     """
 
     kernel: Kernel
@@ -65,9 +66,9 @@ def trace(
         options: types of literals, and debug mode.
         name: name of the kernel, if not that of the function.
         given: objects that stand for the other parameters: an `ArgumentArray`, `ArgumentMatrixArray` or
-            `ArgumentStructArray` for an array of each launch, `Members` for an object with such parts, or any object
-            known now.
-        reads: list to which the trace appends what it reads of Python objects, also if it raises.
+            `ArgumentStructArray` for an array of each launch, a `MembersStandIn` for an object with such members, or
+            the argument itself if it is known when the kernel is traced.
+        reads: list to which the trace appends records of the parts of Python objects that it reads, also if it raises.
 
     Raises:
         KernelSyntaxError, KernelTypeError, Unsupported: the function has mistakes; the error contains all of them.

@@ -1,6 +1,7 @@
 """This module decomposes operands into their scalars, and rebuilds the same aggregate from other scalars.
 
-Branches, results of functions and assignments work on leaves; only this module knows how a tree is taken apart.
+Branches, results of functions and assignments work on these scalars, the leaves of an operand; only this module knows
+how an operand is taken apart.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def literal_type(value: Number, options: FrontendOptions) -> Scalar:
     """Return the type of a Python number: the default type, or i64 or u64 for an integer that is too large for it.
 
     Raises:
-        Problem: 64 bits do not hold the integer.
+        ProblemError: 64 bits do not hold the integer.
     """
     if isinstance(value, bool):
         return u1
@@ -88,7 +88,7 @@ def as_dtype(value: Any, options: FrontendOptions) -> Scalar | None:
 def annotated_dtype(annotation: Any, options: FrontendOptions) -> Scalar | None:
     """Return the scalar type that an annotation, as an object or as text, denotes, or None if it denotes none.
 
-    Of an annotation that is text, such as "ti.f32", only the part after the last dot counts.
+    If the annotation is text, such as "ti.f32", only the part after the last dot is used.
     """
     if not isinstance(annotation, str):
         return as_dtype(annotation, options)
@@ -165,7 +165,7 @@ def operand_type(row: BinaryOperator, left: Scalar, right: Scalar, options: Fron
     """Return the type to which both operands of a binary operator are converted.
 
     Raises:
-        Problem: the operator does not take these types.
+        ProblemError: the operator does not take these types.
     """
     return RULES[row.family](row, left, right, options)
 
@@ -212,7 +212,7 @@ def fold(row: BinaryOperator, left: Any, right: Any) -> Any:
     """Return the result of an operator on Python numbers, as Python computes it.
 
     Raises:
-        Problem: the computation fails, or the result is too large or complex.
+        ProblemError: the computation fails, or the result is too large or complex.
     """
     if row.op in ("pow", "bit_shl") and isinstance(right, int) and abs(right) > 4096 and isinstance(left, int):
         raise type_problem(f"the constant {left} {row.symbol} {right} is too large", "use a real number")
@@ -236,7 +236,7 @@ UNARY.update({ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operat
 
 
 def check_unary(op: ast.unaryop, dtype: Scalar) -> None:
-    """Raise a problem if the unary operator does not take this type."""
+    """Raise ProblemError if the unary operator does not take this type."""
     if isinstance(op, ast.Invert) and dtype.is_real:
         raise type_problem(f"`~` works on integers and booleans, not on {dtype}", "convert with `int(...)`")
     if isinstance(op, (ast.USub, ast.UAdd)) and dtype.is_bool:
@@ -244,19 +244,19 @@ def check_unary(op: ast.unaryop, dtype: Scalar) -> None:
 
 
 def check_condition(dtype: Scalar) -> None:
-    """Raise a problem if a value of this type cannot be a condition."""
+    """Raise ProblemError if a value of this type cannot be a condition."""
     if dtype.is_real:
         raise type_problem(f"a condition is a boolean or an integer, not {dtype}", "compare it, as in `x != 0.0`")
 
 
 def check_index(dtype: Scalar) -> None:
-    """Raise a problem if a value of this type cannot be an index."""
+    """Raise ProblemError if a value of this type cannot be an index."""
     if not dtype.is_int:
         raise type_problem(f"an index is an integer, not {dtype}", "convert it with `int(...)`")
 
 
 def check_bound(dtype: Scalar) -> None:
-    """Raise a problem if a value of this type cannot be a bound of a loop."""
+    """Raise ProblemError if a value of this type cannot be a bound of a loop."""
     if not dtype.is_int:
         raise type_problem(
             f"the bound of a loop is an integer, not {dtype}", "convert it with `int(...)` or `sg.cast(..., sg.i32)`"

@@ -40,7 +40,7 @@ def is_view(operand: object) -> TypeGuard[Static]:
 
 
 def rename_view(operand: Static, name: str) -> Static:
-    """Return a view that messages show under another name; the name of its array stays."""
+    """Return the view with another name for messages, when the program assigns it to a variable."""
     view: ViewOperand = operand.value
     return Static(replace(view, hint=view.hint or operand.hint), name)
 
@@ -49,7 +49,7 @@ def rename_view(operand: Static, name: str) -> Static:
 
 
 def _placed(t: Tracer, given: object) -> Operand:
-    """Return the offset or the size of a view as an operand; a number from an argument object is loaded."""
+    """Return the offset or size of a view as an operand; if it is a member of an argument object, emit a load."""
     if isinstance(given, LaunchValue):
         assert given.place is not None
         return load(t, given.place)
@@ -67,7 +67,10 @@ def size_of(t: Tracer, view: ViewOperand) -> Operand:
 
 
 def _whole(t: Tracer, operand: Operand, what: str, node: ast.expr) -> int | Value:
-    """Return an offset, size or bound as a non-negative constant or as a run-time value of type i32 or i64."""
+    """Return an offset, size or bound as a non-negative number, or as a run-time value of type i32 or i64.
+
+    Raise ProblemError if it is negative or no integer; `what` names it in the message.
+    """
     found = integer_of(operand)
     if found is None:
         try:
@@ -252,7 +255,7 @@ def _element_number(t: Tracer, view: ViewOperand, index: int | Value) -> Value:
 
 
 def check_annotation(t: Tracer, wanted: ViewType, operand: Operand, where: str) -> None:
-    """Raise a problem if an argument of a func is no view, or its element type differs from the annotation's."""
+    """Raise ProblemError if an argument of a func is no view, or its element type differs from the annotation's."""
     if not is_view(operand):
         raise type_problem(f"{where} is a view, not {describe(operand)}", "give `sg.BufferView(array, offset, size)`")
     kind, have = wanted.array.dtype, _element_kind(operand.value)

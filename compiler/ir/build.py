@@ -88,8 +88,8 @@ class Builder:
         """Emit a scalar operation and return its result.
 
         Args:
-            name: name of a row of `OPS`.
-            args: operands, whose types must fit that row.
+            name: name of an operation in the table `OPS`.
+            args: operands, of types that the operation takes.
 
         Raises:
             InternalError: the operation does not take operands of these types.

@@ -7,8 +7,8 @@ made. A kernel whose lines have moved therefore reads its derivatives back with 
 `decode(encode(x, t), t) == x`, and the spans of the decoded object are those of the table.
 
 A document holds its classes, its values and its body, which encodes the object. An object is a list whose head is a
-number: a kind of `_HEADS`, or the place of a class. Where the class says that a field holds values or blocks, heads are
-left out.
+number: a kind of `_HEADS`, or the place of a class. Heads are left out where the annotation of a field shows
+that it holds values or blocks.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def identity_of(kernel: Kernel) -> bytes | None:
 def first_equal_spans(spans: Spans) -> tuple[int, ...]:
     """Return, for each source span of a table, the index of the first equal span in the table.
 
-    Two tables with the same pattern can replace each other when a document is decoded.
+    Two tables with the same result have equal spans at the same places, so a document that was encoded with one of them
+    can be decoded with the other.
     """
     first: dict[Span | None, int] = {}
     return tuple([first.setdefault(span, place) for place, span in enumerate(spans)])
@@ -146,8 +147,8 @@ class _Encoder:
 
     Attributes:
         names: names of the classes of the document, in order of first use.
-        values: place of each value, by its id and the name of its type.
-        heads: head and fields of each class that the document has used so far.
+        values: index of each IR value in the document, by its id and the name of its type.
+        heads: number and fields of each class that the document has used so far.
         places: place of each span in the table of locations.
         rows: function that writes a field, by the kind of the field.
     """

@@ -50,9 +50,9 @@ class _Limits:
 
     Attributes:
         lock: guards all other attributes but `inside`.
-        inside: attribute `held` of the current thread is True while that thread has room.
-        holders: number of threads that have room now.
-        before: recursion limit when the first of these threads asked for room.
+        inside: storage per thread, whose attribute `held` is True while the thread runs under a raised limit.
+        holders: number of threads that run under a raised limit now.
+        before: recursion limit when the first of these threads raised it.
         raised: last recursion limit that this object set.
     """
 

@@ -1,8 +1,8 @@
 """This module contains EFFECTS, the table of what each class of statement reads and writes, and if it may trap.
 
-A row describes the statement itself; the walks below add the effects of nested blocks. Places are named by a space and
-a name, so that the primals and the adjoints of one adstack are two places. Array parameters of different names are
-different memory.
+An entry describes the statement itself; the functions of this module add the effects of nested blocks. Memory is named
+by a pair (space, name), so that the primals and the adjoints of one adstack are two places. Array parameters of
+different names are different memory.
 
 Passes that remove code follow two rules. A trap is no effect: an unused value is dropped although computing it could
 have trapped. No trap is ever added: a statement that may trap is not moved to a position where it did not execute
@@ -31,10 +31,11 @@ class Effect:
     """An `Effect` describes what statements of one class read and write, and if they may trap, jump or be observed.
 
     Attributes:
-        reads: (space, field) pairs; the field of the statement holds the name of the place, or None.
-        writes: (space, field) pairs of the places written.
-        declares: True if the write creates the place.
-        traps: True if the execution may end the launch (for `Op`: only if its row of `OPS` says so).
+        reads: (space, attribute) pairs of the memory that is read: the attribute of the statement holds the name of the
+            local, array or adstack, or None.
+        writes: (space, attribute) pairs of the memory that is written.
+        declares: True if the statement declares what it writes.
+        traps: True if the execution may end the launch (for `Op`: only if its entry in `OPS` says so).
         observable: True if the execution itself counts, even if no statement reads its result.
         jumps: True if the execution leaves the block.
     """

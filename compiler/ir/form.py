@@ -47,8 +47,8 @@ class OptionalGroup:
 
     Attributes:
         tokens: tokens that appear together.
-        hole: last hole of the group.
-        default: value of that field for which the group is left out.
+        hole: last placeholder of the group.
+        default: value of the attribute of this placeholder for which the group is left out.
     """
 
     tokens: tuple[LiteralToken | FieldToken, ...]

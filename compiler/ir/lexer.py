@@ -25,7 +25,7 @@ class Lexeme(NamedTuple):
     """A `Lexeme` is a word, number, string or punctuation mark of a text.
 
     Attributes:
-        kind: A kind of the language, or `end`.
+        kind: Name of a kind of lexeme, such as a number, that the language defines, or `end`.
         text: Characters of the lexeme.
         offset: Position of its first character in the text.
     """
@@ -85,7 +85,7 @@ class Lexer:
         """Return a ParseError that cites the next lexeme as the text found.
 
         Args:
-            message: The reason, without its end.
+            message: The reason, as a sentence without a full stop.
             cure: What the writer of the text can do.
             back: Number of lexemes that were taken since the one to name.
         """

@@ -123,7 +123,7 @@ class Load(Stmt):
 
 @statement
 class Store(Stmt):
-    """This statement overwrites an element. Two iterations of a parallel task that store to one element are a race."""
+    """This statement overwrites an array element or a temporary; two iterations that store to one are a race."""
 
     FORM = "store {array}[{indices}], {value}"
     array: str

@@ -1,8 +1,8 @@
 """This module contains the table OPS, which defines each scalar operation of the IR.
 
-A row says which types the operation takes and gives, if it may trap, how exact an implementation must be, from which
-intervals operands are safe to draw, and what happens in edge cases. The meaning of the operation is one row in
-`reference/scalar.py`, its derivative one row in `compiler/ad/rules.py`; backends add a row each.
+An entry says which types the operation takes and gives, if it may trap, how exact an implementation must be, from which
+intervals operands are safe to draw, and what happens in edge cases. The meaning of the operation is one entry of a
+table in `reference/scalar.py`, its derivative one entry in `compiler/ad/rules.py`; each backend has one entry.
 """
 
 from __future__ import annotations

@@ -69,7 +69,11 @@ def reduce_block(block: Block, names: set[str], atomic: MakeAtomic) -> Block:
 def _reduction(
     stmt: n.Set, made: dict[Value, Stmt], uses: dict[Value, int]
 ) -> tuple[Stmt, Stmt, str, bool, Value] | None:
-    """Return (get, op, kind, negated, term) if a `set` completes a reduction `v = op(v, term)`, else None."""
+    """Return (get, op, kind, negated, term) if a `set` completes a reduction `v = v op term`, else None.
+
+    `get` and `op` are the other statements of the reduction, `kind` is the operation of the atomic that can replace it,
+    and `negated` is True for a difference, which is the sum with the negated term.
+    """
     op = made.get(stmt.value)
     if not isinstance(op, n.Op) or uses[op.result] != 1 or len(op.args) != 2:
         return None

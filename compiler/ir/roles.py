@@ -1,7 +1,7 @@
 """This module groups statement classes into tuples for `isinstance`, such as loops or statements that write arrays.
 
-A role is a tuple of classes for `isinstance`. A test compares the roles of memory and locals with the table of effects,
-so a new class of statements is missed by name where it belongs.
+A role is such a tuple. A test compares the roles of memory and locals with the table of effects, and names each new
+class of statements that is missing from a role.
 """
 
 from __future__ import annotations

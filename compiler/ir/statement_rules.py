@@ -1,7 +1,7 @@
 """This module contains RULES, the table of the verifier's checks for each class of statement.
 
 When a rule runs, the operands of the statement are known to be visible and its results are not yet defined. The module
-`verify` calls these rows; it also checks scopes, and which classes are legal at the stage.
+`verify` calls these rules; it also checks scopes, and which classes are legal at the stage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RuleContext(Protocol):
     frames: tuple[Stmt | None, ...]
 
     def check(self, holds: bool, rule: str) -> None:
-        """Raise VerifyError with the text of the rule unless `holds` is true."""
+        """Raise VerifyError, with the text of the broken rule, unless `holds` is true."""
 
     def array(self, name: str) -> ArrayType:
         """Return the type of an array or temporary."""

@@ -1,8 +1,8 @@
 """This module defines the closed table: a mapping with a fixed set of keys, in which a missing entry fails a check.
 
-Every layer that gives a meaning to operations or statements keeps its rows in a closed table. A test walks all tables
-and compares their keys with those that exist; docs/recipes.md lists the tables, and `stackgrad new-op` writes a row in
-each table of operations.
+Every layer that gives a meaning to operations or statements keeps its entries in a closed table. A test compares the
+keys of all tables with the operations and statements that exist; docs/recipes.md lists the tables, and `stackgrad
+new-op` writes an entry in each table of operations.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Table(Generic[K, V]):
 
     Attributes:
         name: name of the table in messages.
-        keys: keys that a row may have.
-        holes: reason for each row that is missing on purpose.
-        about: what a row says about its key, in one line.
+        keys: keys that an entry may have, such as all operations.
+        holes: for each key that has no entry on purpose, the reason.
+        about: text of one line that says what an entry tells about its key.
         module: name of the module that makes the table.
-        optional: what holds for a key without a row; empty if every key needs a row or a hole.
-        unwritten_at: file and line of each row that is still to be written.
-        blank: Python text of a row that is to be written, where `{todo}` stands for `unwritten(key)` and `{arity}`
+        optional: text that says what holds for a key without an entry; empty if each key needs an entry or a reason.
+        unwritten_at: file and line of each entry that is still to be written.
+        blank: Python text of an entry that is to be written, where `{todo}` stands for `unwritten(key)` and `{arity}`
             for the number of operands.
     """
 
@@ -47,12 +47,12 @@ class Table(Generic[K, V]):
 
         Args:
             name: name of the table in messages.
-            keys: keys that a row may have.
-            holes: reason for each row that is missing on purpose.
-            about: what a row says about its key, in one line.
-            optional: what holds for a key without a row.
-            blank: text of a row that is still to be written.
-            derive: function that says from what the row of a key follows by itself, or "" if somebody must write it.
+            keys: keys that an entry may have, such as all operations.
+            holes: for each key that has no entry on purpose, the reason.
+            about: text of one line that says what an entry tells about its key.
+            optional: text that says what holds for a key without an entry.
+            blank: Python text of an entry that is still to be written.
+            derive: function that says from what the entry of a key is derived, or "" if somebody must write it.
         """
         self.name = name
         self.keys = tuple(keys)
@@ -116,7 +116,7 @@ class Table(Generic[K, V]):
     def unwritten(self, key: K) -> Callable[..., NoReturn]:
         """Return a placeholder function for a table entry that has not been written yet.
 
-        Calling the function raises NotImplementedError with the place of the row; `missing` counts the row as missing.
+        Calling the function raises NotImplementedError with file and line of the entry; `missing` counts it as missing.
         """
         frame = sys._getframe(1)
         place = self.unwritten_at[key] = f"{frame.f_code.co_filename}:{frame.f_lineno}"

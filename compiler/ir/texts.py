@@ -1,7 +1,7 @@
 """This module defines the text that a `print` statement makes from its template and its values.
 
-    "x = {}, y = {:.3f}"   a place for each value, with Python's format or, without a format, in the shortest form
-                           that reads back as the same value of its type
+    "x = {}, y = {:.3f}"   a placeholder for each value, with Python's format or, without a format, in the shortest
+                           form that reads back as the same value of its type
     "...{;}"               no newline at the end
 
 The module also makes the message of an index that is outside.
@@ -51,7 +51,7 @@ def printed_text(template: str, values: Sequence[Any]) -> str:
 
     Args:
         template: template of the `print`.
-        values: NumPy scalars, one for each place.
+        values: NumPy scalars, one for each placeholder.
     """
     end = "" if template.endswith(OPEN_END) else "\n"
     given = iter(values)

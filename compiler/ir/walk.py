@@ -76,9 +76,8 @@ def walk(block: Block) -> Iterator[Stmt]:
 def _listed(block: Block, found: list[Stmt]) -> list[Stmt]:
     """Append all statements of the block, nested ones included, to the list and return the list.
 
-    This costs a third of nested generators.
-
-    The function does not recurse, so a walk needs no room on Python's stack, however deep the kernel nests.
+    This takes a third of the time of nested generators. The function does not recurse, so a walk needs no room on
+    Python's stack, however deep the kernel nests.
     """
     pending: list[Iterable[Stmt]] = [block]
     while pending:

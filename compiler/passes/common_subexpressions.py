@@ -78,7 +78,7 @@ class _Merger(Rewriter):
     def _block(self, block: Block) -> Block:
         """Rewrite a block and forget at its end the values that were first computed in it.
 
-        A key is never replaced while it is known, so the newest entries are those of the block.
+        No entry of the dictionary of available values is ever replaced, so its newest entries are those of the block.
         """
         known = len(self._available)
         made = super()._block(block)

@@ -60,14 +60,12 @@ def _alternate(
 ) -> Kernel:
     """Return the kernel after removing dead stores and unneeded statements in turn until nothing more is removed.
 
-    Marking can find more only after liveness dropped statements, and liveness only after marking removed a read.
-
-    Marking can find more only after liveness dropped statements, and liveness only after the last round changed what is
-    live.
+    Marking can find more dead statements only after liveness has dropped some, and liveness only after a round that
+    removed reads of locals or control flow.
 
     Args:
         kernel: kernel after a first marking.
-        private: places that only this kernel uses.
+        private: locals, adstacks and temporaries that only this kernel uses.
         keep: values that are read from outside the kernel.
         foreign: values that a task uses and another one defines.
         crossing: locals that several tasks use.

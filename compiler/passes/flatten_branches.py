@@ -56,8 +56,8 @@ class _FlaggedStatements:
 
     Attributes:
         flag: name of a u1 local.
-        loc: location of the branch around the run.
-        body: statements of the run.
+        loc: source location of the branch from which the statements come.
+        body: the statements, which are executed one after the other.
     """
 
     flag: str
@@ -117,8 +117,8 @@ class _BranchFlattener(FreshNames):
         Args:
             stmt: the branch.
             here: statements that execute before the branch, where its condition is known.
-            before: statements in front of all runs; receives the declarations of the flags.
-            runs: runs so far.
+            before: statements in front of all runs, to which the declarations of the flags are added.
+            runs: list of the runs so far, to which those of the branch are added.
             depth: number of branches and loops around the branch.
         """
         for body, is_else in ((stmt.then, False), (stmt.orelse, True)):

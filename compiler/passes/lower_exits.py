@@ -275,13 +275,13 @@ def _may_exit(stmt: Stmt) -> bool:
 
 
 def _loops_left(body: Block) -> Iterator[int]:
-    """Yield 1 for each exit in the body of a loop that leaves the loop itself, and 0 for every other exit."""
+    """Yield, for each exit in the body of a loop, 1 if it leaves the loop itself, and 0 if the loop goes on."""
     for stmt in body:
         yield from (_left(stmt, 0))
 
 
 def _left(stmt: Stmt, depth: int) -> Iterator[int]:
-    """Yield 1 for each exit inside `stmt` that leaves the loop `depth` frames outside, and 0 for every other exit."""
+    """Yield, for each exit inside `stmt`, 1 if it leaves the loop `depth` frames further out, and 0 otherwise."""
     cls = type(stmt)
     if isinstance(stmt, n.Return):
         yield 1

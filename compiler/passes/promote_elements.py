@@ -8,8 +8,8 @@ its end. The block must access the element unconditionally, so that the pass add
 make. The block may be the body of a loop that returns to the same element or writes an element twice. In a serial task
 every element is private; there only an element that is stored before it is read becomes a local.
 
-A private element that stays in memory (in a serial task all elements are private) is updated without atomics if reverse
-mode needs what they return, or for a product: `atomic mul y[i], x` becomes a load, a product and a store.
+A private element that stays in memory (in a serial task all elements are private) is updated without an atomic if
+reverse mode needs its result, or if it is a product: `atomic mul y[i], x` becomes a load, a product and a store.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _ElementPromoter:
         var: name of the local.
         dtype: type of an element.
         next_id: id of the next new value.
-        symbols: symbols of the index tuple.
+        symbols: symbols in the affine forms of the index tuple, such as loop indices.
         stored_first: True if only an element that is stored before it is read may become a local.
         done: True after a block was rewritten.
     """

@@ -174,7 +174,7 @@ class Equation:
     number on the right takes the type of the result if it stands alone, else the type of x.
 
     Attributes:
-        text: the equation as it is written.
+        text: the equation as text, such as `sub(x, neg(y)) = add(x, y)`.
         kinds: kinds of types for which the equation holds.
         left: pattern of the statements to replace.
         right: pattern of the replacement.
@@ -190,7 +190,7 @@ def equation(text: str, kinds: str) -> Equation:
     """Return the rewrite rule that a text `left = right` describes.
 
     Args:
-        text: the equation.
+        text: the equation, such as `sub(x, neg(y)) = add(x, y)`.
         kinds: kinds of types of x for which it holds.
 
     Raises:
@@ -225,8 +225,8 @@ def _match(pattern: Pattern, value: Value, made: Stmt | None, rewriter: Rewriter
     """Return True if a value matches a pattern, and add the values of its names to `found`.
 
     Args:
-        pattern: the pattern.
-        value: the value.
+        pattern: the pattern to be matched.
+        value: the value that must match it.
         made: statement that defines the value, or None if it is not known.
         rewriter: source of further definitions.
         found: values of the names so far.

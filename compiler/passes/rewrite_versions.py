@@ -28,9 +28,7 @@ Versions = dict[str, Value]
 def rewrite_versions(kernel: Kernel) -> Kernel:
     """Return a kernel with reads of locals replaced, or the same object if the kernel has no locals.
 
-    The kernel has stage structured or adjoint.
-
-    The kernel must have no exits.
+    The kernel is of stage structured or adjoint, so it has no break, continue or return.
     """
     types = {s.var: s.dtype for s in walk_kernel(kernel) if isinstance(s, n.Local)}
     if not types:

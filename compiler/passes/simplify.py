@@ -163,7 +163,8 @@ def _head(pattern: Pattern) -> str | None:
 def laws_for(op: str, heads: Heads) -> tuple[Equation, ...]:
     """Return the laws whose left side fits an operation with operands that statements of these classes define.
 
-    For most statements there is no law or one.
+    `heads` are these classes, or operations, one for each operand. The result is cached, because most combinations have
+    no law or one.
     """
 
     def fits(equated: Equation) -> bool:

@@ -89,7 +89,7 @@ class _Splitter:
         return values, {v for v in names if v in self.local_home and self.local_home[v][0] < t}
 
     def _wanted(self, crossing: dict[int, tuple[set[Value], set[str]]]) -> set[Value]:
-        """Return the values that temporaries must hand to later tasks, with the inputs of values computed again."""
+        """Return the values that temporaries must hand to later tasks, to be used there or to compute values again."""
         found: set[Value] = set()
         pending = [v for values, _ in crossing.values() for v in values]
         while pending:
@@ -198,7 +198,10 @@ class _Splitter:
         return made
 
     def _epilogue(self, t: int, body: Block, renamed: dict[str, str], wanted: set[Value]) -> Block:
-        """Return a task's body with stores to temporaries after definitions of values, and at the end for locals."""
+        """Return a task's body with stores of the values and locals that later tasks use to temporaries.
+
+        A value is stored after its definition, and a local at the end of the body.
+        """
         out: list[Stmt] = []
         for stmt in body:
             out.append(stmt)

@@ -58,7 +58,7 @@ def from_linear(constant: int, terms: Terms) -> SizeExpr:
 
 
 def _sum_interval(constant: int, terms: Iterable[tuple[SizeExpr, int]]) -> NumberInterval:
-    """Return the interval of a sum."""
+    """Return the interval of a linear form: a constant and terms with integer factors."""
     within = [(term.interval, factor) for term, factor in terms]
     return Interval(least_sum(constant, within), greatest_sum(constant, within))
 
@@ -292,7 +292,7 @@ def range_node(kind: str, variable: int, begin: SizeExpr, end: SizeExpr, body: S
 
     Args:
         kind: "total" or "largest".
-        variable: Number of the index.
+        variable: Number of the index of the range, by which `body` refers to it.
         begin: First index.
         end: The index after the last one.
         body: The expression that is summed, or whose largest value is taken.

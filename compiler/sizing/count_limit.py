@@ -5,9 +5,9 @@
     %9 = load $room[0]; %8 = floordiv %9, bytes of a slot
     while { .. } test %1 { ..; set depth.s, %2; if %2 > %8 { atomic max $depths[k], %2; return } }
 
-A counting kernel goes through the loops of a gradient, however long they are, and a gradient whose adstacks no memory
-holds cannot run. So an iteration ends when it has counted more than memory holds. The launcher finds its depth in
-`$depths`, and the gradient is refused with that number. Iterations that begin after that do nothing.
+A counting kernel executes the loops of a gradient, however long they are, and a gradient whose adstacks do not fit into
+memory cannot run. So an iteration ends when it has counted more slots than memory holds. The launcher finds its depth
+in `$depths`, and the gradient is refused with that number. Iterations that begin after that do nothing.
 
 A plain loop of 32 bits ends soon by itself, and in one step where LLVM sees what the loop adds up to. Its depth is
 checked after the loop, if the loop stands in another loop.
@@ -48,7 +48,7 @@ def limit_counting(kernel: Kernel, slots: Mapping[str, tuple[int, int]], depths:
 
 
 def _is_long(loop: n.For | n.While) -> bool:
-    """Return True if a loop could count so long that it needs a limit: over 2^32 trips, or with inner loops."""
+    """Return True if a loop may count for so long that it needs a limit, unlike a plain loop over 32-bit indices."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
     return any(isinstance(s, LOOPS) for s in walk(loop.body))
@@ -81,11 +81,11 @@ class _LimitChecks:
         return replace(task, body=(*b.take(), *self._plain(task.body)))
 
     def _counted(self, block: Block) -> dict[str, None]:
-        """Return the locals that count depths and that a block sets, each once."""
+        """Return the locals that count depths of adstacks and that a block sets, in order and without repetition."""
         return {s.var: None for s in walk(block) if isinstance(s, n.Set) and s.var in self.slots}
 
     def _block(self, block: Block, looks: bool) -> Block:
-        """Return the block with limit checks in inner loops and, if `looks` is true, after each count of a depth.
+        """Return the block with limit checks in inner loops and, if `looks` is true, after each update of a depth.
 
         Args:
             block: The block.
@@ -105,7 +105,7 @@ class _LimitChecks:
         return tuple(out)
 
     def _looking(self, block: Block) -> Block:
-        """Return the body of a loop that may be endless, with a limit check after each count of a depth."""
+        """Return the body of a loop that may be endless, with a limit check after each update of a depth."""
         return self._block(block, True)
 
     def _plain(self, block: Block) -> Block:

@@ -126,7 +126,7 @@ def counters(kernel: Kernel) -> dict[str, tuple[str, str]]:
 
 
 def shadowed_arrays(counting: Kernel, params: set[str]) -> frozenset[str]:
-    """Return the array parameters of the kernel that the counting kernel stores to."""
+    """Return the array parameters to which the counting kernel stores; the launcher passes copies of these arrays."""
     written = {s.array for s in walk_kernel(counting) if isinstance(s, ARRAY_WRITES)}
     return frozenset(written & params)
 
@@ -177,7 +177,7 @@ class _CountingRewriter:
         return b.take()
 
     def _block(self, block: Block, exact: bool) -> Block:
-        """Return a block in which counters take the place of adstacks."""
+        """Return a block in which counters take the place of adstacks; pops count only if `exact` is true."""
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.StackPush):
@@ -231,7 +231,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 
 
 def _slice(kernel: Kernel) -> Kernel:
-    """Return the kernel reduced to the code on which its counters depend, without stores to elements never loaded."""
+    """Return the slice of the kernel on which its counters depend, without stores to arrays that it never loads."""
     kept = frozenset({*OUTPUTS} | {t.name for t in kernel.temps})
     written = {s.array for s in walk_kernel(kernel) if isinstance(s, ARRAY_WRITES)}
     while True:

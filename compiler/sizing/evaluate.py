@@ -1,8 +1,8 @@
 """Evaluate size expressions on NumPy arrays, for all points of a range at a time.
 
-Numbers are integers of Python, and results saturate at the ends of 64 bits, as sums over ranges do. Inexact is raised
-in a state that an expression does not describe: an index outside its array, a divisor of 0, or other arithmetic of
-vectors that leaves 64 bits. Then the counting kernel decides.
+Numbers are integers of Python, and results saturate at the ends of 64 bits, as sums over ranges do. InexactSizes is
+raised in a state that an expression does not describe: an index outside its array, a divisor of 0, or other arithmetic
+of vectors that leaves 64 bits. Then the counting kernel finds the depths.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Evaluator:
 
         Args:
             expr: The expression.
-            points: The indices of the loops around, as vectors of one length by number of the loop.
+            points: For the number of each loop around, a vector with the index of that loop at each point.
         """
         return EVALUATE[expr.kind](self, expr, points)
 
@@ -94,7 +94,7 @@ def sizes(
     """Return the values of a kernel's size expressions: depths, their sums over all iterations, numbers of rows.
 
     Args:
-        sized: The expressions.
+        sized: The size expressions of the kernel.
         arrays: The arrays of the launch by name.
         scalars: The scalar arguments of the launch by name.
         points: Number of points of ranges that may be evaluated.
@@ -153,7 +153,7 @@ def _saturated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _divided(operation: Callable[..., Values]) -> Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]:
-    """Return the evaluator of a division or remainder, which raises InexactSizes if a divisor is 0."""
+    """Return the function that evaluates a division or remainder node; it raises InexactSizes if a divisor is 0."""
 
     def divide(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         x, y = self.all_at(expr, points)
@@ -182,7 +182,7 @@ def _product(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> 
 
 
 def _fold(pair: Callable[..., Values], plain: Callable[..., Values]) -> Callable[..., Values]:
-    """Return the evaluator of a maximum or minimum node: `pair` combines vectors, `plain` combines numbers."""
+    """Return the function that evaluates a max or min node: `pair` combines two vectors, `plain` combines numbers."""
 
     def fold(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         values = self.all_at(expr, points)
@@ -243,7 +243,7 @@ def _when(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Val
 
 
 def _junction(decisive: bool) -> Callable[[Evaluator, SizeExpr, dict[int, np.ndarray]], Values]:
-    """Return the evaluator of `and` or `or`; it evaluates a part only at points that earlier parts leave undecided."""
+    """Return the function that evaluates `and` or `or`, each part only at points that earlier parts do not decide."""
 
     def junction(self: Evaluator, expr: SizeExpr, points: dict[int, np.ndarray]) -> Values:
         known: Values = not decisive
@@ -329,8 +329,8 @@ def _over_many(
     """Return the sums or maxima over a separate range for each point, evaluated in chunks of all ranges together.
 
     Args:
-        self: The evaluator.
-        expr: The node over a range.
+        self: The evaluator, which knows arrays and arguments.
+        expr: The node of the sum or maximum.
         points: The indices of the loops around.
         begins: The first index of the range of each point.
         counts: The number of points of each range.

@@ -67,8 +67,8 @@ class SizeExpr:
 
     Attributes:
         kind: One of the keys of KINDS.
-        data: Plain values, as KINDS says.
-        args: The arguments, as KINDS says.
+        data: Plain values that KINDS lists for the kind, such as the name of an array.
+        args: The argument nodes that KINDS lists for the kind.
         low: Lower bound of the value.
         high: Upper bound of the value.
         key: The text of the expression.
@@ -134,8 +134,8 @@ def node(
 
     Args:
         kind: One of the keys of KINDS.
-        args: The arguments.
-        data: Plain values, as KINDS says.
+        args: The argument nodes that KINDS lists for the kind.
+        data: Plain values that KINDS lists for the kind, such as the name of an array.
         low: Lower bound of the value.
         high: Upper bound of the value.
     """
@@ -187,7 +187,7 @@ ZERO, ONE, TRUE, FALSE = const(0), const(1), const(True), const(False)
 
 
 def _leaf_interval(dtype: Scalar) -> NumberInterval:
-    """Return the interval of a leaf of this type."""
+    """Return the interval that is assumed of an argument, extent or array element of this type."""
     return ALL if dtype.is_real else meet(type_interval(dtype), Interval(*WIDE))
 
 
@@ -212,7 +212,7 @@ def read(array: str, dtype: Scalar, indices: Iterable[SizeExpr]) -> SizeExpr:
 
 
 def assume_least(expr: SizeExpr, low: Number) -> SizeExpr:
-    """Return the expression with its lower bound raised to `low`."""
+    """Return the expression with its lower bound raised to `low`, which the caller knows to hold."""
     if expr.low >= low:
         return expr
     return _made(**{**expr.__dict__, "low": low, "high": max(expr.high, low)})

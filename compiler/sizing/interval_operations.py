@@ -44,7 +44,7 @@ def _at_most(x: SizeExpr, y: SizeExpr) -> SizeExpr:
 
 
 def _same(x: SizeExpr, y: SizeExpr) -> SizeExpr:
-    """Return the condition that both of two conditions hold, or neither."""
+    """Return the condition that two conditions are equal: both hold, or neither holds."""
     return a.select_condition(x, y, a.negate(y))
 
 
@@ -65,7 +65,7 @@ def _compared(name: str) -> SymbolicRule:
 
 @dataclass(frozen=True)
 class SizeRule:
-    """Represent the rules for what is known of an operation's result; a rule that is None means: nothing.
+    """Represent the rules by which the interval of an operation's result is found; None means that it is unknown.
 
     Attributes:
         integer: The rule for operands that are integers.
@@ -127,7 +127,7 @@ def operation(stmt: n.Op, args: tuple[SymbolicInterval, ...], around: PointConte
 
     Args:
         stmt: The operation.
-        args: The spans of its operands.
+        args: The symbolic intervals of its operands.
         around: The loops and conditions around it.
     """
     # The first operand of a `select` is a condition, so the last operand tells the type.
@@ -139,10 +139,10 @@ def operation(stmt: n.Op, args: tuple[SymbolicInterval, ...], around: PointConte
 
 
 def cast(x: SymbolicInterval, source: Scalar, target: Scalar, around: PointContext | None) -> SymbolicInterval:
-    """Return the symbolic interval of a conversion. Reals keep theirs if the new type holds all old numbers.
+    """Return the symbolic interval of a cast's result; that of a real is known only if the cast changes no number.
 
     Args:
-        x: The span of the operand.
+        x: The symbolic interval of the operand.
         source: The type of the operand.
         target: The type of the result.
         around: The loops and conditions around the conversion.

@@ -1,7 +1,7 @@
 """This module finds size expressions for locals whose values pass from one trip of a loop to the next.
 
-    v = v + e      →   before iteration i: v0 + sum(begin .. i: e)      after the loop: v0 + sum(begin .. end: e)
-    v = e          →   before iteration i: e of i - 1, v0 in the first  after the loop: e of end - 1, v0 if it is empty
+    v = v + e      →   before trip i: v0 + sum(begin .. i: e)      after the loop: v0 + sum(begin .. end: e)
+    v = e          →   before trip i: e of i - 1, v0 in the first  after the loop: e of end - 1, v0 if it is empty
 
 This holds where e does not need a local of this kind. All other locals that the loop sets are unknown in it and after
 it.
@@ -48,13 +48,13 @@ def walk_loop_body(
     """Analyze a loop body; return how the loop changes adstack heights. Set locals to their values after the loop.
 
     Args:
-        r: The recognizer.
+        r: The recognizer that executes the task on symbolic intervals.
         stmt: The loop.
-        loop: Its range.
-        enter: Enters the loop.
+        loop: The range of the loop.
+        enter: Function that makes the index and range of the loop known, before its body is analyzed.
 
     Returns:
-        The flows and the peaks of an iteration, and the checks under which they are right.
+        The flows and the peaks of one trip, and the checks under which they are right.
     """
     before = r.state.locals
     names = [v for v in r.assigned(stmt.body) if v in before and v not in r.counters]
@@ -78,7 +78,7 @@ def walk_loop_body(
 def _walk(
     r: SizeRecognizer, stmt: n.For, enter: Callable[[], None]
 ) -> tuple[dict[str, StackFlow], dict[str, SymbolicInterval]]:
-    """Analyze a loop body once; return its effect on the heights of outer adstacks, and the peaks of its own ones."""
+    """Analyze a loop body once; return the flows of outer adstacks, and the peaks of adstacks that it declares."""
     around, bounds = r.state.around, dict(r.state.bounds)
     enter()
     found = r.block(stmt.body)
@@ -98,12 +98,15 @@ def _steps(
 
 
 def _bounds(dtype: Scalar) -> tuple[int, int]:
-    """Return the bounds that a local of this type must keep; they are checked where its value is computed."""
+    """Return the bounds that the values of a local of this type must keep, so that their sums do not overflow."""
     return SAFE if not dtype.is_int or dtype.bits == 64 else dtype.limits
 
 
 def _step(after: SizeExpr | None, symbol: int) -> CarriedStep | None:
-    """Return the change of a local by a trip, given its last value in terms of its first, or None if unknown."""
+    """Return how one trip of a loop changes a local, or None if that is unknown.
+
+    `after` is the value of the local at the end of the trip, in terms of the symbol for its value at the start.
+    """
     if after is None or after.is_condition or after.is_real:
         return None
     growth = _growth(after, symbol)
@@ -121,7 +124,7 @@ def _growth(after: SizeExpr, symbol: int) -> SizeExpr | None:
 
 
 def _start(loop: LoopRange, first: SymbolicInterval, step: CarriedStep | None) -> SymbolicInterval:
-    """Return the symbolic interval of a local's value at the start of an iteration."""
+    """Return the symbolic interval of a local's value at the start of a trip, in terms of the loop index."""
     if step is None or first.exact is None or loop.number is None:
         return UNKNOWN
     begin, end = loop.begin.exact, loop.end.exact

@@ -165,7 +165,7 @@ class ClosedForms:
         return self._nonempty(begin, end, product) if product.reads else product
 
     def _extreme(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form for a body max(...) or min(...), after rewriting it as a choice between arguments."""
+        """Return the closed form for a body max(...) or min(...), rewritten as a conditional; None if there is none."""
         if body.kind == "max" and self.kind == "largest":
             return maximum(*(self.close(begin, end, part) for part in body.args))
         make = maximum if body.kind == "max" else minimum
@@ -174,7 +174,7 @@ class ClosedForms:
         return self._choice(begin, end, positive(ahead), first, rest)
 
     def _product(self, begin: SizeExpr, end: SizeExpr, body: SizeExpr) -> SizeExpr | None:
-        """Return the closed form of a product, with factors that lack the index taken out, or None if all have it."""
+        """Return the closed form for a product, with factors free of the index taken out; None if there are none."""
         outside = [f for f in body.args if self.number not in f.free]
         if not outside or self.kind == "largest" and any(f.low < 0 for f in outside):
             return None

@@ -1,9 +1,9 @@
 """This module derives the size expressions of a kernel by abstract interpretation of its counting kernel.
 
-Values, locals and temporaries are followed as spans. A push adds 1 to the flow of its adstack, a loop sums the flow
-over its range, and a condition chooses between flows. A local that changes from one iteration of a loop to the next is
-known if it only grows, or if it is what the iteration before has left. A size is given if it is exact; for other sizes
-there may be a bound.
+Values, locals and temporaries are followed as symbolic intervals. A push adds 1 to the flow of its adstack, a loop sums
+the flow over its range, and a condition chooses between flows. A local that changes from one trip of a loop to the next
+is known if it only grows, or if each trip assigns a value that does not depend on the one before. A size is given if it
+is exact; for other sizes there may be a bound.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class PointState:
     """A `PointState` holds what is known at one point of a task: intervals of values and locals, and open loops.
 
     Attributes:
-        values: Spans of the values.
-        locals: Spans of what locals and temporaries hold.
+        values: Symbolic intervals of the values.
+        locals: Symbolic intervals of the contents of locals and temporaries.
         around: The loops and conditions around the point.
         bounds: Begin and end of the loops around, by the number of their index.
     """
@@ -59,12 +59,12 @@ class SizeRecognizer:
     """This class executes the tasks of one counting kernel on symbolic intervals, to find the depths of adstacks.
 
     Attributes:
-        kernel: The slice.
-        counters: The locals that follow adstacks, see `count.counters`.
+        kernel: The counting kernel, as `count_slice` returns it.
+        counters: The locals that count the heights and depths of adstacks, see `counting_kernel.counters`.
         arrays: Types of the arrays.
         scalars: Types of the scalar arguments.
         temps: For each temporary, the name of the local that stands for it.
-        written: Arrays that the slice writes.
+        written: Arrays that the counting kernel writes.
         dtypes: Types of the locals.
         made: The statement that defines each value.
         state: What is known at the present point.
@@ -112,7 +112,7 @@ class SizeRecognizer:
         return axes, peaks
 
     def _forget_temps(self, task: Task) -> None:
-        """Mark each temporary that a parallel task writes as unknown."""
+        """Record that nothing is known of the temporaries that a parallel task writes."""
         for stmt in walk(task.body):
             if isinstance(stmt, ARRAY_WRITES) and stmt.array in self.temps:
                 self.state.locals[self.temps[stmt.array]] = UNKNOWN
@@ -176,8 +176,8 @@ class SizeRecognizer:
     def _count(self, local: str, value: Value, flows: Flows, own: set[str]) -> None:
         """Add a push, pop or declaration of an adstack, recognized as a write of its counter local, to `flows`.
 
-        A height is set to 0 where the adstack is declared, and to a maximum with 0 at a pop. At a push the depth is
-        set, and the height only if something depends on it.
+        In a counting kernel, a declaration sets the height to 0, a pop sets it to a maximum with 0, and a push sets the
+        depth, but the height only if something depends on it.
         """
         role, stack = self.counters[local]
         made = self.made[value]

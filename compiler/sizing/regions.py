@@ -28,7 +28,7 @@ class ArrayAccess:
     Attributes:
         task: Number of the task.
         array: Name of the array.
-        indices: The indices of the element.
+        indices: The values of the indices, one for each axis.
     """
 
     task: int

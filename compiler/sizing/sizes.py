@@ -1,7 +1,7 @@
 """Find the sizes of all adstacks of a kernel as expressions, without running the counting kernel.
 
-`KernelSizes` holds every size exactly and takes the place of the counting kernel. `DepthEstimate` shows people what is
-known of one adstack: the expression of its depth, or a bound.
+`KernelSizes` holds every size exactly, and is evaluated in place of the counting kernel. `DepthEstimate` is a report
+for users on one adstack: the expression of its depth, or a bound.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def recognize_sizes(kernel: Kernel, sliced: Kernel | None = None) -> KernelSizes
 
 
 def _ends_early(sliced: Kernel, locals_: Mapping[str, object]) -> bool:
-    """Return True if a while loop, or a for loop that may end early, contains a push."""
+    """Return True if a while loop, or a for loop that may end early, contains a push, which sets one of `locals_`."""
     loops = (t for t in walk_kernel(sliced) if isinstance(t, While) or isinstance(t, For) and t.stop is not None)
     return any(isinstance(t, Set) and t.var in locals_ for loop in loops for t in walk((loop,)))
 
@@ -157,7 +157,7 @@ def _limits(checks: Iterable[IntervalCheck]) -> tuple[tuple[SizeExpr, int], ...]
 
 
 def _limit(found: dict[SizeExpr, int], value: SizeExpr, most: int) -> None:
-    """Record in `found` that an expression must not exceed `most`, unless the expression's bounds exclude that."""
+    """Record in `found` that an expression must not exceed `most`, unless its upper bound shows that it cannot."""
     if value.high > most:
         found[value] = min(most, found.get(value, most))
 

@@ -79,7 +79,7 @@ class LoopRange:
         number: Number of the index; None if the range is not known.
         begin: First index.
         end: The index after the last one.
-        length: Number of iterations.
+        length: Number of trips.
         early: True if the loop may end early.
         around: Begin and end of the loops around, by number of their index.
     """
@@ -97,8 +97,8 @@ class LoopRange:
         """Return the sum or maximum (`make` says which) of a value x, at least 0, over the trips of the loop.
 
         Args:
-            make: `ranges.total` or `ranges.largest`.
-            x: The value in one iteration.
+            make: `ranges.range_sum` or `ranges.range_maximum`.
+            x: The value in one trip.
         """
         checks = x.checks | self.length.checks
         if self.number is None:
@@ -148,8 +148,8 @@ def loop_flow(loop: LoopRange, body: StackFlow) -> StackFlow:
 def peak(flow: StackFlow) -> SymbolicInterval:
     """Return the greatest height that an initially empty adstack reaches in a piece of code.
 
-    A pop of an empty adstack leaves it empty. Then nothing is known of what follows, unless no pop can meet an empty
-    adstack.
+    A pop of an empty adstack leaves it empty, which flows do not describe. So if a pop may meet an empty adstack, the
+    result is unknown.
     """
     fallen = flow.fall.high
     sound = fallen is not None and (fallen == ZERO or fallen.high <= 0)

@@ -1,8 +1,8 @@
 """This module defines symbolic intervals: bounds of a value as two size expressions, valid under checks.
 
-A span is exact if both ends are one expression. Sums, differences and products of spans are spans that hold the result
-for all operands, so a bound stays a bound if a value is subtracted, negative or unknown. A *check* says that the
-arithmetic of the kernel did not leave its type, where the span takes it as arithmetic of whole numbers.
+An interval is exact if both ends are one expression. The sum, difference or product of two intervals holds the result
+for all operands in them, so a bound stays a bound if a value is subtracted, negative or unknown. A *check* says that
+the arithmetic of the kernel did not leave its type, where the interval assumes arithmetic of whole numbers.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class IntervalCheck:
     """An `IntervalCheck` is the condition low <= value <= high at all points of the enclosing loops and conditions.
 
     Attributes:
-        value: The value.
-        low: The least number that it may be.
-        high: The greatest number that it may be.
-        around: The loops and conditions around.
+        value: The expression that is checked.
+        low: The least number that the value may be.
+        high: The greatest number that the value may be.
+        around: The loops and conditions around the computation of the value.
     """
 
     value: SizeExpr
@@ -75,7 +75,7 @@ class SymbolicInterval:
         return self.low if self.low is not None and self.low is self.high else None
 
     def given(self, checks: Checks) -> SymbolicInterval:
-        """Return the interval with these checks added to the checks under which it is valid."""
+        """Return the same interval, valid only if these further checks hold too."""
         return self if checks <= self.checks else SymbolicInterval(self.low, self.high, self.checks | checks)
 
 
@@ -98,7 +98,7 @@ def apply_operation(
     """Return the interval of an operation's result, given the intervals of its operands.
 
     Args:
-        spans: The spans of the operands.
+        spans: The symbolic intervals of the operands.
         make: Makes the expression of the result from expressions of the operands.
         grows: For each operand, True if the result grows with it and False if it falls. Without these, the result is
             known only if all operands are.
@@ -223,10 +223,7 @@ def _fit(
     make: Callable[[Checks], SymbolicInterval],
     checks: Checks,
 ) -> SymbolicInterval:
-    """Return the interval made by `make` with the check that a value fits its type, if this is not certain.
-
-    There is no check if the value always fits.
-    """
+    """Return the interval that `make` returns for the check that a value fits its type; no check if it always fits."""
     low, high = dtype.limits
     if dtype.bits == 64:
         high = INT64[1]

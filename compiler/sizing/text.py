@@ -51,12 +51,12 @@ def _name(number: int) -> str:
 
 
 def _call(word: str) -> Callable[[SizeExpr, dict[int, str]], str]:
-    """Return a printer for nodes that are written as a call of `word`."""
+    """Return a function that prints nodes as a call, `word(...)`."""
     return lambda x, names: f"{word}({', '.join(print_size(arg, names) for arg in x.args)})"
 
 
 def _between(word: str) -> Callable[[SizeExpr, dict[int, str]], str]:
-    """Return a printer for nodes that are written with the operator `word` between their arguments."""
+    """Return a function that prints nodes with the operator `word` between their arguments."""
     return lambda x, names: f" {word} ".join(_operand(arg, names) for arg in x.args)
 
 

@@ -30,7 +30,7 @@ INEXACT = "$inexact"
 def size_kernel(kernel: Kernel, sized: KernelSizes) -> Kernel:
     """Return a kernel that evaluates the size expressions of another kernel and stores the results.
 
-    It takes the arguments that the expressions need, and the arrays OUTPUTS and INEXACT.
+    Its parameters are the arguments that the expressions need, and the output arrays OUTPUTS and INEXACT.
     """
     maker = _SizeExprEmitter(kernel)
     maker.run(sized)
@@ -302,7 +302,7 @@ def _divided(m: _SizeExprEmitter, x: SizeExpr) -> Value:
 
 
 def _folded(operation: str) -> Callable[[_SizeExprEmitter, SizeExpr], Value]:
-    """Return the function that emits the maximum or minimum of several values, as `operation` says."""
+    """Return the function that emits the maximum or minimum of several values by the operation `max` or `min`."""
 
     def fold(m: _SizeExprEmitter, x: SizeExpr) -> Value:
         made = m.value(x.args[0])

@@ -32,7 +32,7 @@ def collapse_uniform(kernel: Kernel, sums: tuple[str, ...], outputs: tuple[str, 
     Args:
         kernel: The counting kernel.
         sums: Arrays that add up over iterations.
-        outputs: All arrays that the counting kernel fills.
+        outputs: All arrays to which the counting kernel writes its results.
     """
     tasks, first_id = [], next_id(kernel)
     for task in kernel.tasks:

@@ -1,8 +1,8 @@
 """This package is the manual of the kernel language: an entry for each name with parameters, meaning and derivative.
 
 Docstrings, signatures, the stub for type checkers and the reference page are made from it. Nothing loads it before
-someone asks for help. Refused names have no row, because `refused.NAMES` says all of them; nor has `func`, whose
-docstring says it.
+someone asks for help. Refused names have no entry, because `refused_names.NAMES` describes all of them; `func` has
+none, because its docstring describes it.
 """
 
 from __future__ import annotations
