@@ -122,7 +122,7 @@ class Concurrency:
     claimed: bool = False
 
     def rows(self, passing: int | None) -> int:
-        """Return the number of rows in use at once; only `passing` iterations need a row (None: an unknown number)."""
+        """Return how many adstack rows are in use at once if `passing` iterations need one (None: unknown number)."""
         places = self.threads * self.lanes
         return min(passing, places) if passing is not None and (self.claimed or not passing) else places
 
@@ -157,14 +157,14 @@ class Executable(Protocol):
     """Define the interface of a compiled kernel, which a backend's `compile` returns.
 
     Attributes:
-        kernel: the kernel
+        kernel: kernel that was compiled
     """
 
     kernel: Kernel
 
     @property
     def growths(self) -> int:
-        """Return the number of launches for which the adstack heap had to be made larger."""
+        """Return the number of launches for which the adstack heap was made larger."""
         ...
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
@@ -188,7 +188,7 @@ class Backend(Protocol):
         """Compile a kernel and return the executable. Raise Unsupported if the backend cannot run the kernel."""
 
     def rows_in_flight(self, kernel: Kernel, task: int, sizes: Sizes, options: Options) -> Concurrency | None:
-        """Return a bound of the number of rows that a task uses at once, or None if only its iteration count is one."""
+        """Return an upper bound of a task's rows in use at once, or None if its iteration count is the only bound."""
 
     def heap_report(self) -> dict[str, dict[str, int]]:
         """Return the adstack memory by slab: {"real": {"current": bytes, "peak": bytes}, ...}."""
@@ -214,8 +214,8 @@ class DeviceCounters:
 class Remote(Protocol):
     """Define the additional interface of a backend whose `run` may return before the launch is over.
 
-    The host does not touch arrays of this backend, but asks for their content. Each method that follows launches raises
-    an error that occurred in them.
+    The host does not touch arrays of this backend, but asks for their contents by these methods. Each method that waits
+    for launches raises an error that occurred in one.
     """
 
     @property
@@ -251,10 +251,10 @@ class Remote(Protocol):
         """Return a copy of the array that is made on the device after all launches and that launches use in place."""
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number, read after all launches."""
+        """Return the element at the indices `place` as a Python number, read after all launches are over."""
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy in memory of the host, made after all launches."""
+        """Return a copy of a device array in host memory, made after all launches are over."""
 
     def assign(self, array: np.ndarray, place: Any, value: Any) -> None:
         """Store `value`, converted to the array's dtype, in `array[place]`, after all launches."""

@@ -33,7 +33,7 @@ def crash_error(
 
     Args:
         what: what failed, in words
-        error: the exception
+        error: exception that ended the compilation
         kernels: kernels by the stem of their file
         files: texts, and bytes of modules that have no text, by the name of their file
         **about: options and other values that decided what was made

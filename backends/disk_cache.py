@@ -56,7 +56,7 @@ class CacheFile(NamedTuple):
 
 
 def entry_key(*parts: str | bytes) -> bytes:
-    """Return the key of an entry: a hash of its parts, 32 bytes."""
+    """Return the key of a cache entry: a hash of 32 bytes over the given parts."""
     made = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -118,7 +118,7 @@ class DiskCache:
                 self._warn(f"an entry cannot be written to {self.folder}: {_reason(error)}", self._clear_cure())
 
     def entries(self) -> list[CacheFile]:
-        """Return all entries, the one used longest ago first."""
+        """Return all valid entries of the cache as files, the one used longest ago first."""
         return [entry for entry in self._listed() if not entry.strange]
 
     def strange(self) -> list[CacheFile]:
@@ -329,7 +329,7 @@ def _files_of_code(folder: str) -> Iterator[str]:
 
 
 def version_of(module: str) -> str:
-    """Return the version that a loaded module gives of itself."""
+    """Return the version that a module, if it is loaded, gives in its attribute `__version__`, else ""."""
     return str(getattr(sys.modules.get(module), "__version__", ""))
 
 
@@ -348,7 +348,7 @@ def default_folder() -> Path:
 
 
 class _CacheSettings:
-    """Represent the program's settings of the cache: enabled, and folder; environment variables override them."""
+    """Represent the cache settings of the program, enabled and folder, which environment variables override."""
 
     def __init__(self) -> None:
         self.enabled = True

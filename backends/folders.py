@@ -127,7 +127,7 @@ class Folder:
         return descriptor
 
     def read(self, name: str, limit: int, own: bool = False) -> bytes:
-        """Return the content of a regular file; if `own`, it must be this user's and writable by nobody else.
+        """Return the contents of a regular file; if `own`, it must be this user's and writable by nobody else.
 
         Raise UnsafePathError if this does not hold, or if the file has more than `limit` bytes.
         """
@@ -149,7 +149,7 @@ class Folder:
             file.write(data)
 
     def replace(self, old: str, new: str) -> None:
-        """Move a file to a name, and replace the file or link of that name."""
+        """Move the file `old` to the name `new`, and replace the file or link that has this name."""
         held = self._held
         os.replace(self._name(old), self._name(new), src_dir_fd=held, dst_dir_fd=held)
 
@@ -180,7 +180,7 @@ def _too_long(limit: int) -> str:
 
 
 def _check_file(about: os.stat_result, limit: int, own: bool) -> None:
-    """Raise UnsafePathError if a file is not regular, is too long, or (if `own`) other users can write to it."""
+    """Raise UnsafePathError if a file is not regular, is too long, or (if `own`) can be changed by other users."""
     kind = kind_of(about.st_mode)
     if kind:
         raise UnsafePathError(f"it is {kind}, not a file")
@@ -205,7 +205,7 @@ def foreign(about: os.stat_result) -> str:
 
 
 def open_parent(path: Path) -> str:
-    """Return the first folder on the way to a path in which other users can rename entries, or an empty string.
+    """Return the first folder on the way to a path in which other users can rename files, or "" if there is none.
 
     Links on the way are looked up one by one, as the system does, because each of them also lies in a folder.
     """

@@ -30,7 +30,7 @@ _renewals: list[WeakMethod[Callable[[], object]]] = []
 
 
 def hold_while_forking(lock: Lock, place: int) -> None:
-    """Make forks of the process wait for a lock; locks are always taken in ascending order of `place`."""
+    """Make forks of the process wait for a lock; if there are several, they are taken in ascending order of `place`."""
     _held.append((place, lock))
     _held.sort(key=lambda entry: entry[0])
 
@@ -42,7 +42,7 @@ def free_in_child(lock: _L) -> _L:
 
 
 def renew_in_child(renew: Callable[[], object]) -> None:
-    """Register a method that each forked child calls after it has released its locks, if the method's object lives."""
+    """Register a method that each forked child calls after releasing its locks, as long as its object exists."""
     _renewals[:] = [known for known in _renewals if known() is not None]
     _renewals.append(WeakMethod(renew))
 

@@ -59,7 +59,7 @@ class Heap:
         limit: greatest number of bytes of all slabs together; None for what the machine can back when it is asked
         lock: held by a launch that uses adstacks
         words: the epoch, and whether a launch uses the slabs just now (backends/words.py)
-        slabs: slabs by name
+        slabs: the three slabs by name: real, integer and flag
     """
 
     limit: int | None = None
@@ -69,7 +69,7 @@ class Heap:
 
     @contextmanager
     def claimed(self) -> Iterator[Heap]:
-        """Reserve the heap for one launch and yield it; a launch inside another launch gets a temporary heap."""
+        """Reserve the heap for one launch and yield it; yield a temporary heap for a launch inside another launch."""
         with self.lock:
             if self.words[BUSY]:
                 # A launch that is called by another launch, which holds the slabs, gets a heap of its own.

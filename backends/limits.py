@@ -1,6 +1,6 @@
 """List the features of the IR that a backend does not support, each with a reason and a cure.
 
-The list is strict: a test compiles the example of every row and fails when the backend no longer refuses it.
+The list is strict: a test compiles the example of every limit and fails when the backend no longer refuses it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LOCAL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Limit:
-    """Describe a feature of the IR that a backend lacks: how to find it, reason, cure and an example.
+    """Represent a feature of the IR that a backend lacks, with a function that finds it, a reason and a cure.
 
     Attributes:
         backend: name of the backend
-        name: name of the limit
+        name: short name of the feature
         find: returns the statement of a task that exceeds the limit, or None
         reason: why it is refused
         cure: what the user can do

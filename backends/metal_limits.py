@@ -45,6 +45,6 @@ def find_wide_atomic(task: Task) -> Stmt | None:
 
 
 def _is_had(stmt: Atomic) -> bool:
-    """Return True if Metal has this atomic update of 64 bits, which holds only if nothing reads the old value."""
+    """Return True if Metal can do this 64-bit atomic update, as it can only if nothing reads the old value."""
     # Depths of adstacks, whose names begin with $, are compared without a sign, because none is negative.
     return stmt.op in _HALVES or (stmt.op == "max" and stmt.array.startswith("$"))

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def owner_of(array: np.ndarray) -> Any:
-    """Return the object, not itself an array, that owns an array's memory, or None if NumPy allocated it.
+    """Return the object, not itself an array, that owns an array's memory, or None if NumPy has allocated the memory.
 
     A view that keeps no memory alive has a base that refers to the owner by `refers_to()`.
     """

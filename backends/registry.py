@@ -23,7 +23,7 @@ class Registration:
         module: name of the module of its class
         cls: name of its class
         code: the tables that its code is made of: "reference", "llvm" or "spirv"
-        limits: name of its rows in `limits.LIMITS`
+        limits: name under which `limits.LIMITS` lists what the backend lacks
         launches: True if programs can launch kernels on it, so that `init` takes its name
     """
 
@@ -48,7 +48,7 @@ _lock = free_in_child(threading.Lock())
 
 
 class UnknownBackend(StackgradError, KeyError):
-    """Signal that no backend has this name, which is not in the table BACKENDS."""
+    """Signal that no backend has this name, because it is not in the table BACKENDS."""
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -1,4 +1,1 @@
-"""This package contains the parts that all code generators share: types, argument block, scalar operations, checks.
-
-Types, the argument block, targets, scalar operations and checks.
-"""
+"""This package contains the parts that all code generators share: types, argument block, scalar operations, checks."""

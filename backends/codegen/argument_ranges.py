@@ -5,7 +5,7 @@ different intervals of them, and must agree.
 
     for _ in range(n): v = sin(v)      →      if n: v = sin(v);  for _ in range(n - 1): v = sin(v)  [v is small]
 
-is the form of a loop of which all trips but the first have shorter code.
+is how a loop is emitted if all trips but the first can have shorter code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def reach_of(e: TaskEmitter, stmt: n.Op) -> float:
 
 
 def _reach(e: TaskEmitter, stmt: n.Op, usual: bool) -> float:
-    """Return the largest possible magnitude of an operation's argument, on request (`usual`) in usual trips only.
+    """Return the largest possible magnitude of an operation's argument; if `usual`, in usual trips only.
 
     A usual trip is any but the first of an innermost loop; for loops that pop history see real_ranges.py.
     """

@@ -80,7 +80,7 @@ def _folding(
 
 
 def _conversion(name: str) -> Callable[[IRBuilder, LLVMValue, Type], LLVMValue]:
-    """Return a method that emits a conversion to another type."""
+    """Return a method of IRBuilder that emits the conversion instruction `name`, such as `sitofp`."""
 
     def emit(self: IRBuilder, x: LLVMValue, to: Type) -> LLVMValue:
         return self._pure(to, f"{name} {x.type.text} {x.ref} to {to.text}")
@@ -89,7 +89,7 @@ def _conversion(name: str) -> Callable[[IRBuilder, LLVMValue, Type], LLVMValue]:
 
 
 def _resizing(name: str, signed: bool) -> Callable[[IRBuilder, LLVMValue, Type], LLVMValue]:
-    """Return a method that emits an integer conversion to another width, or converts a constant without it."""
+    """Return a method of IRBuilder that changes the width of an integer; a constant needs no instruction for that."""
     plain = _conversion(name)
 
     def emit(self: IRBuilder, x: LLVMValue, to: Type) -> LLVMValue:
@@ -218,7 +218,7 @@ class IRBuilder:
 
         Args:
             place: Address to read.
-            t: Type of the content.
+            t: Type of the value.
             align: Alignment in bytes, if it differs from that of the type; 0 means that of the type.
             constant: Nothing writes to this memory while the code runs.
         """
@@ -235,7 +235,7 @@ class IRBuilder:
         return self._pure(base.type, f"getelementptr {'inbounds ' if inbounds else ''}{element.text}, {base}, {place}")
 
     def atomic_rmw(self, op: str, place: LLVMValue, value: LLVMValue, ordering: str, scope: str = "") -> LLVMValue:
-        """Emit an atomic read-modify-write and return the old value; `scope` is a scope of atomics of `Target`."""
+        """Emit an atomic read-modify-write and return the old value; for `scope` see the attribute of `Target`."""
         return self._value(value.type, f"atomicrmw {op} {place}, {value} {_among(scope)}{ordering}")
 
     def cmpxchg(
@@ -244,7 +244,7 @@ class IRBuilder:
         """Emit an atomic compare-and-exchange; return the old value and the condition that the exchange was done.
 
         Returns:
-            (old content, condition 'it was as expected and is replaced').
+            (old value, condition 'the old value was the expected one, so it is replaced').
         """
         t = expected.type
         pair = self._value(VOID, f"cmpxchg {place}, {expected}, {new} {_among(scope)}{ordering} {ordering}")

@@ -32,7 +32,7 @@ def _truth(e: ArithEmitter, value: ir.LLVMValue, source: Scalar) -> ir.LLVMValue
 
 
 def _plain(e: ArithEmitter, value: ir.LLVMValue, source: Scalar, to: Scalar) -> ir.LLVMValue:
-    """Return a value converted from a type other than f16 to a type other than f16 and u1."""
+    """Return a value converted to another type, where neither type is f16 and the new type is not u1."""
     t = like(value.type, value_type(to))
     if source.is_real and to.is_real:
         return e.b.fpext(value, t) if to.bits > source.bits else e.b.fptrunc(value, t)

@@ -28,7 +28,8 @@ class TaskChecks:
 
         Args:
             task: Task that code is written for.
-            learns: A comparison ends the launch before what follows; see `index_checks`.
+            learns: A failed comparison ends the launch at once, so that later code may rely on the index; see
+                `index_checks`.
         """
         known = self._known.get((id(task), learns))
         if known is None:

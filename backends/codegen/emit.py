@@ -1,7 +1,7 @@
 """This module defines emitters of LLVM IR: ModuleState for one LLVM module, ArithEmitter for straight-line code.
 
-Rows of OPS see only an `ArithEmitter`: a builder and the module. They are free of control flow, so they work on scalars
-and on vectors. Rows of statements see an `Emitter` (llvm/emit.py, spirv/emit.py).
+Entries of the table OPS see only an `ArithEmitter`: a builder and the module. They are free of control flow, so they
+work on scalars and on vectors. Entries for statements see an `Emitter` (llvm/emit.py, spirv/emit.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PURE = ("nounwind", "willreturn", "memory(none)")
 
 @dataclass(frozen=True)
 class Site:
-    """Represent a source location that can report an error or print, with the data for the message's text.
+    """Represent a statement that can report an error or print, with the data for the text of the message.
 
     Attributes:
         kind: Kind of the error, such as `index` or `overflow`, or `print`.
@@ -56,10 +56,10 @@ class ModuleState:
 
     Attributes:
         kernel: Kernel that the module is generated for.
-        options: Options of the code.
+        options: Options that the kernel is compiled with.
         target: Machine that the code runs on.
         given: Layout of the argument block; None means that of a CPU.
-        layout: Layout in use.
+        layout: Layout of the argument block that the code uses.
         module: Module being written.
         checks: The indices that code compares with extents.
         exact: Values that are not contracted.
@@ -93,7 +93,7 @@ class ModuleState:
             self.module.lines = DebugLines(self.kernel)
 
     def sharing(self, task: int) -> Sharing:
-        """Return which updates of a parallel task may be plain, and whether several threads are faster than one."""
+        """Return which updates of a parallel task need not be atomic, and if several threads are faster than one."""
         if task not in self._sharing:
             found = share(self.kernel.tasks[task], self.options.threads, self.options.lanes != 0)
             alone = self.options.deterministic and is_order_visible(self.kernel.tasks[task], found.plain)
@@ -129,7 +129,7 @@ class ModuleState:
         return frozenset() if alone else decisive_values(self.kernel)
 
     def site(self, kind: str, task: int, stmt: Stmt, axis: int = 0) -> int:
-        """Add an error or print site to the site table and return its number.
+        """Add a statement that can report an error or print to the site table, and return its number there.
 
         Args:
             kind: Kind of the error, or `print`.

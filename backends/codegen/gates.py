@@ -1,9 +1,9 @@
 """This module plans scans: code before a task's body that finds which iterations have work, and how much.
 
-A task is gated if all its effects stand in ifs of one condition, the gate, on one side, and these are worth a scan. Its
-trip counts are known if the bounds of loops at the top of the body (or behind the gate) follow from light statements
-before them. Both are hints: the body decides the gate again, and counts its rounds itself, so the scan may be wrong
-about either as long as it lets every iteration pass that has something to do.
+A task is gated if all its effects stand in `if` statements on one condition, the gate, with one truth value, and if
+these statements cost enough to be worth a scan. The trip counts of its loops are known if the bounds of loops at the
+top of the body (or after the gate) follow from light statements before them. Gate and trip counts are hints: the body
+of the task computes both again. So the scan may be wrong as long as every iteration passes that has something to do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Gate:
         return all(map(_is_silent, stmt.orelse if self.opens else stmt.then))
 
     def inside(self, stmt: Stmt) -> Block:
-        """Return the block of an `if` on the gate's condition that runs if the gate is open; keep other statements."""
+        """Return the block of an `if` on the gate that runs where the gate is open, or any other statement as it is."""
         if not isinstance(stmt, n.If) or not self.guards(stmt):
             return (stmt,)
         return stmt.then if self.opens else stmt.orelse
@@ -63,9 +63,9 @@ class ScanPlan:
         task: The task, exits lowered.
         gate: Gate of the task, if it has one.
         before: Statements ahead of the gate's first if; empty where there is no gate.
-        after: Statements behind the gate; the whole body where there is no gate.
+        after: Statements after the gate; the whole body where there is no gate.
         deciding: Statements that the gate follows from.
-        counting: Statements that the trip counts of `loops` follow from, which run behind the gate.
+        counting: Statements that the trip counts of `loops` follow from, which run after the gate.
         loops: Loops whose trip counts are known ahead.
         weight: Cost of a round of these loops, in additions.
     """
@@ -90,7 +90,7 @@ def selection(task: Task, linear: bool) -> ScanPlan | None:
 
     Args:
         task: Task whose exits are lowered.
-        linear: See `Uniformity`.
+        linear: True if lanes are neighbors along the last axis; see `Uniformity`.
     """
     u = Uniformity(task, linear)
     gate, deciding = _gate(task, u) or (None, ())
@@ -135,7 +135,7 @@ def _gate(task: Task, u: Uniformity) -> tuple[Gate, Block] | None:
 
 
 def _astray(task: Task, gate: Gate, deciding: Block) -> list[n.Load]:
-    """Return loads that may fail if they run where the gate is closed, and that do not decide the gate.
+    """Return the loads that run even where the gate is closed, do not decide it, and may have an index outside.
 
     An iteration whose gate is closed runs them, so such a load may end the launch although nobody uses its value. A
     scan that runs the load too, which costs a comparison, loses no error; it can run only loads ahead of the gate.
@@ -161,7 +161,7 @@ def _is_heavy(ifs: Sequence[Stmt]) -> bool:
 
 
 def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
-    """Return the statements of a body before its gate, and those after it without the ifs of the gate.
+    """Return the statements of a body before the gate's first `if`, and the statements from there on without its ifs.
 
     In the rest, the contents of the gate's ifs stand in place of these ifs.
     """
@@ -175,7 +175,7 @@ def _opened(body: Block, gate: Gate | None) -> tuple[Block, Block]:
 
 
 def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
-    """Return the top-level loops whose trip counts a scan can compute, and the statements that compute these.
+    """Return the top-level loops whose trip counts a scan can compute, and the statements that compute the counts.
 
     Only loops whose bounds differ by data count.
     """
@@ -200,7 +200,7 @@ def _loops(task: Task, linear: bool) -> tuple[tuple[n.For, ...], Block]:
 
 
 def _slice(block: Block, values: Iterable[Value]) -> Block | None:
-    """Return the statements that compute some values of a block, or None if a scan cannot run one of them."""
+    """Return the statements of a block that compute the given values, or None if a scan cannot run one of them."""
     wanted: set[Value] = set(values)
     names: set[str] = set()
     taken: list[Stmt] = []
@@ -220,7 +220,7 @@ def _slice(block: Block, values: Iterable[Value]) -> Block | None:
 
 
 def _defines(stmt: Stmt, wanted: set[Value], names: set[str]) -> bool:
-    """Return True if a statement, or one inside it, defines one of the values or writes one of the locals."""
+    """Return True if a statement, or one inside it, defines a value in `wanted` or writes a local in `names`."""
     inside = walk((stmt,))
     return any(
         not wanted.isdisjoint(results(s)) or isinstance(s, SCALAR_ASSIGNMENTS) and s.var in names for s in inside

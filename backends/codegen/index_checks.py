@@ -67,7 +67,8 @@ def check_indices(
         trap_if: Ends the launch where a condition holds.
 
     Returns:
-        Where the emitter puts ends off (`deferred`), the condition under which the access must go elsewhere; else None.
+        If `e` defers its traps, the condition that an index is outside, with which the caller redirects the access;
+            else None.
     """
 
     def compare(axes: Sequence[int]) -> None:
@@ -84,7 +85,7 @@ def check_indices(
 def _put_off(
     e: Any, stmt: Checked, indices: list[ir.LLVMValue], extents: list[ir.LLVMValue], trap_if: TrapIf
 ) -> ir.LLVMValue | None:
-    """Emit index comparisons whose traps are deferred; return the condition 'outside', or None without checks."""
+    """Emit index comparisons with deferred traps; return the condition 'an index is outside', or None without any."""
     found: ir.LLVMValue | None = None
     for axis in sorted(e.checked_axes(stmt)):
         index, extent = indices[axis], extents[axis]
@@ -109,7 +110,7 @@ def check_number(
         extents: Extent of each axis.
 
     Returns:
-        The condition under which the access must go elsewhere, as for `check_indices`.
+        If `e` defers its traps, the condition that the number is outside; else None.
     """
     if not e.checked_axes(stmt):
         return None
@@ -151,7 +152,7 @@ def not_negative(e: Any, number: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def extent_before(e: Any, check: LoopCheck) -> ir.LLVMValue:
-    """Return the extent with which the check before a loop compares the first and last index."""
+    """Return the extent with which a check before a loop compares the indices of the first and the last trip."""
     if check.extent is not None:
         return not_negative(e, value_of(e, check.extent))
     assert not isinstance(check.stmt, n.Within)

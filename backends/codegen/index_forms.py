@@ -1,6 +1,7 @@
 """This module emits the values of affine forms of indices in terms of arguments, extents and IR values.
 
-Rows of both generators call these functions with their own emitters; all emitters have the methods that are used.
+The table entries of both generators call these functions with their own emitters; all emitters have the methods that
+are used.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def extent_of(e: Any, array: str, axis: int) -> ir.LLVMValue:
 
 
 def _fixed(e: Any, symbol: Any) -> ir.LLVMValue:
-    """Return a scalar argument or an extent of an array, named by `symbol`, as a 64-bit integer."""
+    """Return a scalar argument or the extent of an array, which `symbol` names, as a 64-bit integer."""
     kind, name, *axis = symbol
     if kind == "shape":
         return extent_of(e, name, int(*axis))

@@ -62,7 +62,7 @@ def ffs(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def shift(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the entry of the table of operations for a shift, whose count is taken modulo the width."""
+    """Return a table entry that emits the shift instruction `name`, with the count taken modulo the width."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, count: ir.LLVMValue) -> ir.LLVMValue:
         shifted: ir.LLVMValue = getattr(e.b, name)(x, e.b.and_(count, e.const(count, t.bits - 1)))
@@ -72,7 +72,7 @@ def shift(name: str) -> Callable[..., ir.LLVMValue]:
 
 
 def extremum(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the entry of the table of operations for integer min or max, signed or unsigned by the type."""
+    """Return a table entry that emits integer min or max (`name`), signed or unsigned as the type demands."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         return e.intrinsic(("s" if t.is_signed else "u") + name, x, y)

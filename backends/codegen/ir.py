@@ -208,7 +208,7 @@ class LLVMFunction(LLVMValue):
         module.functions[name] = self
 
     def fresh(self) -> int:
-        """Return a number that no other name in the function has."""
+        """Return a number that no name in the function contains yet."""
         self.named += 1
         return self.named
 

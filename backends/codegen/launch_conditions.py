@@ -41,7 +41,7 @@ def needs_comparisons(e: Any) -> ir.LLVMValue:
 
 
 class EntryConditions(ArithEmitter):
-    """Emit loads of extents and arguments of a launch at the head of a function that has no task emitter."""
+    """Emit the launch conditions at the head of a function that has no task emitter, from extents and arguments."""
 
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, checks: IndexChecks) -> None:
         """Store the builder of the function, the address of the argument block, and the index checks."""
@@ -71,7 +71,7 @@ def write_both_forms(b: Any, needed: ir.LLVMValue, write: Callable[[bool], objec
 
 
 def write_where_inside(e: Any, task: Task, write: Callable[[], None]) -> None:
-    """Emit a task, in a version with and one without index checks if the task is short and has no adstacks.
+    """Emit a task; if it is short and has no adstacks, emit it twice, with and without index checks.
 
     The condition is the same for all iterations, but a branch on it in every iteration costs as much as it saves, and
     keeps their accesses apart.

@@ -8,7 +8,7 @@ stack, data addresses and extents of arrays, scalar arguments, temporaries, and 
 
 A GPU gets the first `passed` bytes by value, as the parameter of every entry point, and cannot write them. What the GPU
 writes lies in the *state*, which is memory of the device whose address a slot holds: temporaries, stored boxes, lengths
-of lists, partial sums. What only the host reads stands behind the part that is passed.
+of lists, partial sums. What only the host reads stands after the part that is passed.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ class _SlotAllocator:
 
 
 def stack_allocas(task: Task) -> Iterator[StackAlloca]:
-    """Yield the declaration of each adstack of a task once, in order of the text."""
+    """Yield the declaration of each adstack of a task once, in the order of the program text."""
     # A stack may be declared at several places of the text, but it has one place in the block.
     seen = set()
     for stmt in walk(task.body):

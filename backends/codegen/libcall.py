@@ -36,7 +36,7 @@ LIBRARY: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def libcall(name: str) -> Callable[..., ir.LLVMValue]:
-    """Return the entry of the table of operations that calls a math library's function `name`, for f32 or f64."""
+    """Return a table entry that emits a call of the math library's function `name`, for f32 or f64."""
 
     def row(e: ArithEmitter, t: Scalar, *args: ir.LLVMValue) -> ir.LLVMValue:
         return call(e, name, *args)
@@ -49,8 +49,6 @@ def call(e: ArithEmitter, name: str, *args: ir.LLVMValue) -> ir.LLVMValue:
 
     Scalars that must equal the lanes of masked code use inlined code, too. Default code for GPUs uses shorter code of
     its own for the functions in LEAN.
-
-    Default code for GPUs uses shorter code of its own for the functions in LEAN.
     """
     t = args[0].type
     scalar = _function(e, name, element(t), len(args))

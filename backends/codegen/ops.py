@@ -1,7 +1,7 @@
 """Define the table of all scalar operations in LLVM IR, one entry each, which CPUs and GPUs share.
 
-A row is free of control flow (edge cases are selects), so it takes scalars and vectors alike. f16 is computed as f32
-and rounded after each operation: rows see f32 and f64 only. User arithmetic carries no fast-math flags; without
+An entry is free of control flow (edge cases are selects), so it takes scalars and vectors alike. f16 is computed as f32
+and rounded after each operation: entries see f32 and f64 only. User arithmetic carries no fast-math flags; without
 `precise`, add, sub and mul may contract.
 """
 
@@ -149,7 +149,7 @@ def _frexp_exponent(e: ArithEmitter, t: Scalar, x: ir.LLVMValue) -> ir.LLVMValue
 
 
 def compare(sign: str) -> OpRow:
-    """Return the table entry of a comparison; a real comparison with NaN is false, except that `!=` is true."""
+    """Return a table entry that emits a comparison; if a real is NaN, only `!=` is true."""
 
     def row(e: ArithEmitter, t: Scalar, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
         if t.is_real:

@@ -61,7 +61,7 @@ def text_of(stmt: n.Print, arguments: int) -> str:
 
 
 def _argument(stmt: n.Print, arguments: int, place: int) -> np.generic:
-    """Read the value of one argument of a print statement from memory."""
+    """Return the value of argument number `place` of a print statement, read from memory."""
     dtype = stmt.args[place].type.dtype
     found: np.generic = np.frombuffer(ctypes.string_at(arguments + 8 * place, dtype.itemsize), dtype)[0]
     return found
@@ -162,7 +162,7 @@ class PrintedText:
     """Represent the text that launches have printed, and the number of prints for which the buffer had no room.
 
     Attributes:
-        lines: the text
+        lines: the printed text, line by line
         lost: number of prints for which the buffer had no room
     """
 

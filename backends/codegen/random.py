@@ -22,7 +22,10 @@ def words(
     key: tuple[ir.LLVMValue, ir.LLVMValue],
     counter: tuple[ir.LLVMValue, ir.LLVMValue, ir.LLVMValue, ir.LLVMValue],
 ) -> ir.LLVMValue:
-    """Emit Philox and return its first two output words as one 64-bit integer; all arguments are 32-bit words."""
+    """Emit the random generator Philox and return its first two output words as one 64-bit integer.
+
+    All arguments are 32-bit words, or vectors with such a word in each lane.
+    """
     t = counter[1].type
     name = f"sg.philox.{t.count}" if isinstance(t, ir.VectorType) else "sg.philox"
     function = e.m.helper(name, like(t, I64), [t] * 6, _philox_body, PURE)

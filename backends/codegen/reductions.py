@@ -41,7 +41,7 @@ class ElementSum:
         array: Name of the array.
         dtype: Type of the element.
         forms: Affine forms of the indices.
-        updates: The updates.
+        updates: The atomic statements that make the updates.
     """
 
     op: str
@@ -81,7 +81,7 @@ def _commute(a: tuple[str, str, Forms], b: tuple[str, str, Forms]) -> bool:
 
 
 def _suits(op: str, t: Scalar) -> bool:
-    """Return True if threads can accumulate updates by this operation on values of this type."""
+    """Return True if threads can combine updates by the operation `op` on values of this type privately."""
     return op in REDUCED and t.bits in (32, 64)
 
 
@@ -120,7 +120,7 @@ def check_element(
 
 
 def linear_index(e: Any, s: ElementSum) -> ir.LLVMValue:
-    """Emit the row-major number of the element in its array and return it.
+    """Emit the row-major number of the sum's element in its array and return the number.
 
     Args:
         e: Emitter of this generator, or an object with its methods.

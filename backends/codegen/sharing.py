@@ -64,7 +64,7 @@ _COSTS.update(
 
 @dataclass(frozen=True)
 class Sharing:
-    """Represent how threads share a parallel task: which updates are plain, and if several threads are faster.
+    """Represent how threads share a parallel task: which updates need not be atomic, and if several threads pay off.
 
     Attributes:
         compute: Estimated nanoseconds of an iteration without its atomic updates.
@@ -84,7 +84,7 @@ class Sharing:
 
 
 def share(task: Task, threads: int, masked: bool) -> Sharing:
-    """Return how `threads` threads share the iterations of a parallel task; `masked` says it runs as masked code."""
+    """Return how `threads` threads share a parallel task's iterations; `masked` is True if it runs as masked code."""
     forms = IndexForms(task)
     by_array: dict[str, list[n.Atomic]] = {}
     for stmt in walk_task(task):
@@ -114,7 +114,7 @@ def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomi
     Sums and products of reals round, and a statement that reads an old value sees the order.
 
     Args:
-        task: Parallel task.
+        task: Parallel task whose results are judged.
         plain: Arrays whose updates never meet.
         kept: Updates that are made in a fixed order anyway.
     """
@@ -127,7 +127,7 @@ def is_order_visible(task: Task, plain: frozenset[str], kept: Collection[n.Atomi
 
 
 def _order_shows(stmt: n.Atomic) -> bool:
-    """Return True if the order of updates like `stmt` changes an element's final value, as for sums of reals."""
+    """Return True if an element's final value depends on the order of updates like `stmt`, as for sums of reals."""
     return stmt.op in ("exchange", "cas") or stmt.value.type.is_real and stmt.op in ("add", "mul")
 
 

@@ -58,7 +58,7 @@ def paired_result(e: TaskEmitter, stmt: n.Op, both: Both = sine_and_cosine) -> i
 
     Args:
         e: TaskEmitter of the function.
-        stmt: The operation.
+        stmt: The operation, which may be a sine or cosine.
         both: Emits sine and cosine of an f32.
     """
     if stmt.op not in LEAN or not e.m.target.lean:

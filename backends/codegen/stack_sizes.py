@@ -8,7 +8,7 @@ from .layout import StackLayout
 
 
 def stack_capacity(stack: StackLayout, sizes: Sizes) -> int:
-    """Return the number of slots of an adstack: from the sizes, else from its declaration, else 0.
+    """Return the number of slots of an adstack in each row: as counted, else as declared, else 0.
 
     If nothing is known of a stack, no push was counted on it: a push overflows and is reported.
     """

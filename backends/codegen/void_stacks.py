@@ -1,12 +1,13 @@
 """This module finds an address that no thread writes, for reads of adstacks without slots on GPUs.
 
-A read below an empty stack is discarded, but it is made, at slot 0. With the address of slot k
+A read of an empty stack is made, at slot 0, and its result discarded. The address of slot k is
 
     slab + offset · rows + (k · rows + row) · slot
 
-slot 0 of a stack that has none lies at offset · rows + row · slot. At the offset of a stack whose slots are as large
-that is the row's own. At the offset of any other one it would belong to another row, and be read while that one's
-thread writes to it: then the row is longer by a slot that no thread writes.
+Slot 0 of a stack without slots is read at offset · rows + row · slot. If the offset is that of another stack of the row
+with slots of the same size, the address belongs to the row itself. At any other offset the address may belong to
+another row, whose thread may be writing there. If no stack of the row has slots of this size, the row is therefore made
+longer by a slot that no thread writes.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class CpuExecutable:
     """Represent a compiled kernel; several threads may run it at the same time.
 
     Attributes:
-        kernel: The kernel.
+        kernel: Kernel that was compiled.
         generated: LLVM IR that the machine code was made from.
         heap: Adstack heap of the process.
         options: Options that the kernel was compiled with.
@@ -181,7 +181,7 @@ class CpuExecutable:
         return block
 
     def refuse(self, block: ArgumentBlock, sizes: Sizes) -> bool:
-        """Raise the error that made a launch fail: of a signal handler, a callback, or the block's error record."""
+        """Raise the error that made a launch fail: from a signal handler, a callback, or the block's error record."""
         raise_signal(block)
         self._raise_of_callback()
         published = [(s, stacks.stack_capacity(s, sizes)) for s in self.layout.stacks]
@@ -192,7 +192,7 @@ class CpuExecutable:
         raise exception(self.kernel, sites, record, published)
 
     def _raise_of_callback(self) -> None:
-        """Raise the exception, if any, of Python code that the launch of this thread called."""
+        """Raise the exception of Python code that a launch on this thread has called, if there was one."""
         error = self._raised.pop(threading.get_ident(), None)
         if error is not None:
             raise error

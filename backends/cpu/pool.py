@@ -1,13 +1,14 @@
 """This module manages the thread pool of the process, which is created when a launch first needs it.
 
-There is one pool. Its code (pool_code.py) is never taken down while the process lives, since workers sleep inside it;
-when the interpreter ends they are joined. A forked child has none of the threads and starts with no workers.
+There is one pool. Its code (pool_code.py) stays loaded while the process lives, since workers sleep inside it; the
+workers are joined when the interpreter ends. A forked child has none of the threads and starts with no workers.
 
-Idle workers watch `epoch`, which counts jobs, for a while, and then sleep. `sleepers` counts workers about to sleep,
-each of which is owed one post once a launching thread has taken it off the count; a worker that finds a new job before
-may take itself off, or if it is taken off already must accept the post.
+Idle workers watch `epoch`, which counts jobs, for a while, and then sleep. `sleepers` counts the workers that are about
+to sleep. A launching thread that takes a worker off this count owes it one post. A worker that finds a new job before
+it sleeps takes itself off the count, or accepts the post if it has been taken off already.
 
-The lock is only tried: a launch that finds it taken, by another thread or by a launch around it, runs on its thread.
+A launch never waits for the pool's lock: if another thread, or a launch around this one, holds the lock, the launch
+runs on its own thread.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ThreadPool:
 
     @property
     def workers(self) -> int:
-        """Return the number of threads made so far."""
+        """Return the number of worker threads that the pool has created so far."""
         return int(self._workers())
 
     @property

@@ -25,8 +25,8 @@ def pool_code(platform: Platform, spin_worker: int = 2000, spin_launcher: int = 
 
     `sg.pool.run(function, block, total, grain, threads, poll) -> status` calls `function(block, first, last, 1, row)`
     for runs of `grain` iterations (the last may be shorter) until 0 .. total are done; rows are below `threads`, and no
-    two calls at one time have one row. Behind its runs the launching thread asks `poll(block)`. The first status of
-    either that is not 0 ends the run and is the result.
+    two calls at one time have one row. After each of its own calls the launching thread calls `poll(block)`. The first
+    status of either that is not 0 ends the run and is the result.
     """
     if platform.signals == "none":
         return SERIAL

@@ -35,7 +35,7 @@ class StackPlacement:
     """Represent all data of an executable, except adstack sizes, that decide the memory layout of its adstacks.
 
     Attributes:
-        kernel: The kernel.
+        kernel: Kernel that the adstacks belong to.
         layout: Byte offsets into the argument block.
         options: Options that the kernel was compiled with.
         lanes: Lanes of the masked code of each task that has masked code.
@@ -78,7 +78,7 @@ class StackPlan:
     Attributes:
         words: Words with their byte offsets in the block.
         needs: Bytes by slab.
-        flights: What each task runs at once.
+        flights: Numbers of threads and lanes that run each task at once.
         widest: Bytes of the stack that takes most, and its number.
     """
 
@@ -94,7 +94,7 @@ def plan(layout: BlockLayout, sizes: Sizes, flights: dict[int, Concurrency]) -> 
     Args:
         layout: Byte offsets into the argument block.
         sizes: Capacities and rows of the adstacks.
-        flights: What each task runs at once.
+        flights: Numbers of threads and lanes that run each task at once.
     """
     out = StackPlan(flights=flights)
     for task, found in flights.items():

@@ -1,8 +1,8 @@
 """Compile the masked code of a kernel to a second LLVM module, when a launch first needs that code.
 
 Native code asks through a callback, with the block of the launch and the number of the task; the answer is written into
-the block's slot of that task and stays in the slot. All tasks are made at once: a kernel that wants one masked function
-soon wants the rest. What the maker raises surfaces when the launch, which goes on with branching code, is over.
+the block's word for that task and stays there. All tasks are made at once: a kernel that wants one masked function soon
+wants the rest. What the maker raises surfaces when the launch, which goes on with branching code, is over.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Variants:
         return self._generated.sites if self._generated else ()
 
     def fill(self, block: int, task: int) -> None:
-        """Write the address of a task's masked code, or DECLINED, into a block; the first call compiles the code."""
+        """Write the address of a task's masked code, or DECLINED, into a block; the first call compiles masked code."""
         slot = ctypes.c_int64.from_address(block + self.layout.variants[task])
         try:
             with self._lock:

@@ -24,7 +24,7 @@ class HostAccess:
         self._shared: weakref.WeakSet[SharedMemory] = weakref.WeakSet()
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element of an array as a Python number."""
+        """Return the element of an array at the indices `place` as a Python number."""
         if not is_addressable(array, self._device):
             self._device.settle()
             return array.item(place)
@@ -86,7 +86,7 @@ class HostAccess:
             self._device.driver.wait()
 
     def _target(self, array: np.ndarray, place: Any) -> tuple[int, tuple[int, ...]] | None:
-        """Return (address, shape) of the part `array[place]`, or None if that part is not contiguous."""
+        """Return (address, shape) of the part `array[place]`, or None if the part is not contiguous in memory."""
         parts = place if isinstance(place, tuple) else (place,)
         if len(parts) == array.ndim and all(isinstance(part, (int, np.integer)) for part in parts):
             return _element(array, parts), ()

@@ -34,9 +34,9 @@ class OpenCuda:
     """Hold an open GPU: its queue, its adstack heap, buffers for copies, and host access to its memory.
 
     Attributes:
-        queue: The GPU.
+        queue: The GPU, with its streams and pending work.
         heap: Heap of its adstacks.
-        buffers: Buffers for copies.
+        buffers: Device buffers for copies of external arrays.
         access: Access of the host to memory of the device.
     """
 
@@ -49,7 +49,7 @@ class OpenCuda:
         self.queue.forgetters.append(self.heap.forget)
 
     def reset(self) -> None:
-        """Wait, and give all adstack memory and free buffers back; errors that no wait has raised are dropped."""
+        """Wait for the GPU, then free all adstack memory and unused buffers; errors not raised before are dropped."""
         self.queue.close()
         self.heap.reset()
         self.buffers.clear()
@@ -148,7 +148,7 @@ class CudaBackend(DeviceBackend[OpenCuda]):
     def reset(self) -> None:
         """Wait, then free all adstack memory and unused buffers. Device errors not raised before are dropped.
 
-        A GPU that is lost to this process has nothing to give.
+        If the GPU is lost to this process, nothing is freed.
         """
         if self._opened is None:
             return

@@ -40,7 +40,7 @@ class CudaBlock(DeviceBlock):
 
     Attributes:
         borrowed: Arrays in memory of the GPU that belong to other libraries, by name.
-        owned: What the block holds on the device.
+        owned: Memory and CUDA graphs that belong to the block on the device.
         graphs: Graph of the block's launches.
     """
 

@@ -71,7 +71,7 @@ class DeviceArray(np.ndarray):
         return self.fetch(self)
 
     def _refuse(self, *arguments: Any, **options: Any) -> NoReturn:
-        """Raise Unsupported, because the host would have to touch the memory."""
+        """Raise Unsupported, because NumPy would have to touch memory that the host cannot read."""
         raise Unsupported(
             "the host would have to read or write an array that is on the GPU", "copy it to the host: x.cpu(), x.get()"
         )

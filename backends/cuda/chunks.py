@@ -1,14 +1,14 @@
 """This module emits the loop over chunks of iterations, which lists and runs the iterations that pass a gate.
 
     for each chunk of the block:
-        decide    each thread a gate for every 32nd iteration: 8, 4 or 1 of them, so that warps read neighbors
-        list      in memory that the block shares, the offsets of what passes, in order
+        decide    each thread tests the gate of 8, 4 or 1 iterations, 32 apart, so that warps read neighbors
+        list      write the offsets of the passing iterations, in order, to memory that the block shares
         run       k = thread, thread + threads, ... < length of the list
 
-The gate may be decided again where the iterations run, so deciding early may let one pass that does nothing.
+The gate is decided again where the iterations run, so the early test may let an iteration pass that does nothing.
 
-Invariant: all threads of a block come to each chunk, also those in which something failed, so that barriers are met.
-They run nothing more.
+Invariant: all threads of a block come to each chunk, so that barriers are met; a thread in which an iteration failed
+runs no further iterations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """This module makes the LLVM IR of a kernel for NVIDIA GPUs: its entry points, in the order in which they run.
 
 Every entry point takes the first `layout.passed` bytes of the argument block by value and writes none of them: all
-functions that read the block are inlined into it, so that slots are kernel parameters, never memory of a thread. It
+functions that read the block are inlined into it, so that its words are kernel parameters, never memory of a thread. It
 does nothing once the halted word is set, or the kernel has returned.
 
     zero                the state is cleared (no code: the host does it)
@@ -119,7 +119,7 @@ def _state(task: Task, options: Options) -> TaskState:
 
 
 def _writes_its_bounds(task: Task) -> bool:
-    """Return True if a task's bounds must be stored before it starts, because computing them later could differ."""
+    """Return True if a task writes arrays that its bounds read, so that the bounds must be stored before it starts."""
     inside = list(walk(task.bounds))
     if any(isinstance(s, (n.Random, n.Atomic, n.Store)) for s in inside):
         return True
@@ -311,7 +311,10 @@ class _TaskEntriesWriter:
         return task_function(self.m, self.index, self.task, name=name, additions=additions)
 
     def _is_linear(self, entry: _EntryWriter, box: ir.LLVMValue, own: frozenset[str]) -> ir.LLVMValue:
-        """Return the condition that the box starts at 0 and that all arrays with own elements have its extents."""
+        """Return the condition that the box starts at 0 and has the extents of every array in `own`.
+
+        Then the number of an iteration is also the number of its element in each of these arrays.
+        """
         b = entry.b
         # The extent of the first axis is not compared, because no number of an element depends on it.
         is_so: ir.LLVMValue = const(I1, True)

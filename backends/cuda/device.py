@@ -46,7 +46,7 @@ class ErrorRecords:
         self.readers: dict[int, Callable[[Record], StackgradError]] = {}
 
     def claim(self, reader: Callable[[Record], StackgradError]) -> int:
-        """Return the address of a new error record; `reader` converts its content to an exception."""
+        """Return the address of a new error record; `reader` converts its contents to an exception."""
         if not self._free:
             self._grow()
         address = self._free.pop()
@@ -104,7 +104,7 @@ class CudaDevice(DeviceQueue):
         forgetters: Called when a stream is about to be destroyed.
         table: Words that native code reads; see driver_table.py.
         halted: Address of the word that stops later entries after an error.
-        records: Error records.
+        records: Error records of all executables on this GPU.
     """
 
     driver: Driver
@@ -237,7 +237,7 @@ class CudaDevice(DeviceQueue):
         return self.table[PENDING] != 0 or self._waits > 0
 
     def launched(self) -> None:
-        """Record that work is in flight on the device that was not started by the host code for launches."""
+        """Record that work is in flight on the device that was not started by the host code of a kernel."""
         self.table[PENDING] = 1
 
     def _refuse_capturing(self) -> None:
@@ -324,9 +324,10 @@ class CudaDevice(DeviceQueue):
         self.launched()
 
     def _raise_after(self, text: PrintedText) -> None:
-        """Show the text that kernels printed; then raise the device's error, or else that of the output stream.
+        """Show the text that kernels printed; then raise the device's error, or an error of writing the text.
 
-        What that stream launches is over when this method returns; what it prints comes at the next wait.
+        If writing the text launches kernels (the user may have replaced the output stream), these launches are over
+        when this method returns; their prints are shown at the next wait.
         """
         try:
             text.show()

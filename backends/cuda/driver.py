@@ -96,7 +96,7 @@ class LaunchGraph:
     Attributes:
         graph: Handle of the graph.
         executable: Handle of the instance that is launched.
-        nodes: Node of each call.
+        nodes: Handle of the node of each kernel launch.
     """
 
     graph: int
@@ -110,7 +110,7 @@ class Driver(Protocol):
     Copies from and to host memory that is not pinned are over when the call returns.
 
     Attributes:
-        stream: Stream of calls that name none.
+        stream: Stream that calls without a stream argument use.
     """
 
     stream: int
@@ -172,7 +172,7 @@ class Driver(Protocol):
         """Return the address of `size` bytes of memory that host and device share."""
 
     def allocate_pinned(self, size: int) -> int:
-        """Return the address of host memory that the GPU can write, at the same address."""
+        """Allocate pinned host memory, which the GPU can write at the same address, and return this address."""
 
     def free(self, address: int) -> None:
         """Free device memory that `allocate` or `allocate_managed` has returned."""

@@ -40,7 +40,7 @@ class LoadedKernel:
         module: Handle of its code.
         record: Address of its error record.
         printer: Its number for prints, 0 if it prints nothing.
-        owned: What its blocks hold on the device.
+        owned: Memory and CUDA graphs of its argument blocks on the device.
     """
 
     module: int
@@ -74,8 +74,8 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
 
     Attributes:
         code: Code of the kernel.
-        device: The GPU.
-        buffers: Buffers for copies.
+        device: GPU that the code is loaded on.
+        buffers: Device buffers for copies of external arrays.
     """
 
     def __init__(self, code: DeviceCode, device: CudaDevice, heap: DeviceHeap, buffers: Buffers) -> None:
@@ -120,7 +120,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
 
     @property
     def _is_recording(self) -> bool:
-        """Return True if launches are recorded for a graph just now."""
+        """Return True if launches are being recorded as a CUDA graph at this moment, instead of running."""
         return self.device.is_capturing
 
     def _run_staged(self, block: CudaBlock, arrays: Arrays, scalars: Scalars, sizes: Sizes) -> None:
@@ -168,7 +168,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
 
     @contextmanager
     def _timed(self, block: CudaBlock) -> Iterator[Seconds]:
-        """Time the tasks of the block's launch in the `with` by events; yield a function that returns the times."""
+        """Measure by CUDA events the time of each task in the `with` block; yield a function that returns the times."""
         with task_events(self.device.driver, len(self.kernel.tasks)) as events:
             block.put(self.layout.laps_at, events.address)
             try:
@@ -184,7 +184,10 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         return bool(self.layout.stacks or self.layout.state_size)
 
     def _prepare_ready(self, block: CudaBlock) -> bool:
-        """Allocate the device state of a block for ready launches; return False if a borrowed array prevents these."""
+        """Allocate the device state of a block for ready launches; return False if they are not possible now.
+
+        They are not while launches are recorded for a CUDA graph, and never if an array of the block is borrowed.
+        """
         if block.borrowed or self.device.is_capturing:
             return False
         block.prepare()

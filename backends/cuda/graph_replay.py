@@ -215,7 +215,7 @@ class _ReplayWriter:
         return found
 
     def _without(self, started: ir.LLVMValue) -> None:
-        """Emit the return from `sg.replay` if no graph fits; it requests a graph after enough equal launches."""
+        """Emit the return from `sg.replay` if no graph fits; the code asks for a graph after enough equal launches."""
         b, at = self.b, self.places
         count = self._word(at.word(COUNT))
         self._leave_if(b.icmp_signed("<", count, const(I64, 0)), PLAIN)

@@ -187,7 +187,7 @@ class _LaunchWriter:
         b.store(b.select(none, const(I64, 0), shape), self._planned(self.keys.index((kind, index))))
 
     def _plan(self, index: int, task: Task) -> None:
-        """Emit stores to the launch plan: which entry points of a task run, and on how many threads."""
+        """Emit stores to the launch plan that say which entry points of a task run, and on how many threads."""
         one = const(I64, 1)
         self._start("bounds", index, one, one)
         if not task.is_parallel:

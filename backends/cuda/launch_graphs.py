@@ -79,8 +79,6 @@ class LaunchGraphs:
     def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
         """Return a CUDA graph of the launch in the graph record, or None if MOST graphs exist on the device.
 
-        The result is None if the device has enough graphs.
-
         Raises:
             DriverError: The driver refuses.
         """

@@ -94,7 +94,7 @@ class Buffers:
         self._free.setdefault(size, []).append(address)
 
     def clear(self) -> None:
-        """Return all free buffers to the device."""
+        """Free the memory of all buffers that no launch uses."""
         for kept in self._free.values():
             while kept:
                 self._device.driver.free(kept.pop())

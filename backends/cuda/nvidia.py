@@ -65,7 +65,7 @@ class CudaDriver:
         return int(self._call("cuGetProcAddress", name.encode(), 12000, 0)[0])
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        """Call a function of the driver and return its result, or a tuple if it has several; raise DriverError."""
+        """Call a function of the driver and return its result, or a tuple of results; raise DriverError if it fails."""
         code, *results = getattr(self._cuda, name)(*arguments)
         if int(code):
             raise self._refusal(int(code), name)

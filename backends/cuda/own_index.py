@@ -20,7 +20,10 @@ MOST = 32
 
 
 def own_arrays(task: Task) -> frozenset[str]:
-    """Return the arrays that a task accesses only by its indices; none for one axis, loops or a long body."""
+    """Return the arrays whose elements a task accesses only at the indices of its iteration.
+
+    The set is empty if the task has one axis, a loop, a long body, or uses its indices for anything else.
+    """
     inside, indices = list(walk(task.body)), set(task.indices)
     if len(task.indices) < 2 or len(inside) > MOST:
         return frozenset()

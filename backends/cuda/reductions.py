@@ -23,7 +23,7 @@ PARTIALS = 2048
 
 
 class PrivateSums(TaskExtension):
-    """Sum up atomic updates of a task in a private variable of each thread, and add them at its end.
+    """Sum up atomic updates of a task in a variable of each thread, and update the elements after the last iteration.
 
     Attributes:
         sums: Sums that threads keep.

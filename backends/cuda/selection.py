@@ -1,12 +1,12 @@
 """This module decides if a gated task runs over a list of passing iterations or by chunks, and emits gate tests.
 
-A task with adstacks gets a list of all iterations that pass, so that there need be no rows for the rest; it is known if
-that pays, for sizes are counted (policy.py). A task without adstacks runs over what passes of each chunk (chunks.py),
-in one go: that needs no memory and nothing that is known, and costs so little where all pass that the code alone
-decides.
+A task with adstacks gets a list of all iterations that pass, so that the other iterations need no rows; since sizes are
+counted, it is known if that pays (policy.py). A task without adstacks lists and runs the passing iterations chunk by
+chunk (chunks.py). That needs no memory and no counts, and costs so little where all iterations pass that only the code
+of the task decides about it.
 
 The gate is decided again when the task runs, so the scan may let an iteration pass that does nothing. Another iteration
-may write what a gate reads, but nothing orders the two, so that the gate may be decided as early as the task begins.
+may write what a gate reads, but iterations have no order, so the gate may be decided as early as the task begins.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NestedGates:
     Attributes:
         task: The task, exits lowered.
         steps: For each gate, the statements that decide it, and the gate; they may need the gates before to be open.
-        after: Statements behind all gates.
+        after: Statements after all gates.
     """
 
     task: Task
@@ -78,7 +78,8 @@ def gates_of(task: Task) -> NestedGates | None:
 def packed_gates(kernel: Kernel, index: int, options: Options) -> NestedGates | None:
     """Return the gates of a task if it should run chunk by chunk over the iterations that pass them, else None.
 
-    Debug builds run statements in their order. Prints are rare, and short bodies of several axes have a better way.
+    The result is None for debug builds, for tasks that print or have adstacks, and for tasks that can address the
+    elements of several axes by the number of the iteration (own_index.py).
     """
     task = kernel.tasks[index]
     unsuited = not task.is_parallel or options.debug or any(stack_allocas(task)) or own_arrays(task)

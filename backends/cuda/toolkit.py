@@ -33,10 +33,10 @@ def libdevice_path() -> str | None:
 
 @cache
 def ptxas_path() -> str | None:
-    """Return the path of ptxas, NVIDIA's assembler of PTX, or None if it is not installed."""
+    """Return the path of ptxas, NVIDIA's assembler for PTX, or None if it is not installed."""
     return _first("bin/ptxas") or shutil.which("ptxas")
 
 
 def _first(*places: str) -> str | None:
-    """Return the first of the relative paths that exists below a toolkit's root, or None if none exists."""
+    """Return the first of several relative paths that exists below a toolkit's folder, or None if none exists."""
     return next((str(root / p) for root in _roots() for p in places if (root / p).is_file()), None)

@@ -50,10 +50,9 @@ _INLINED = ("nounwind", "convergent", "alwaysinline")
 def list_block(m: ModuleState, b: IRBuilder, passes: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
     """Emit code by which a thread block lists the chunk positions whose condition holds; return their count.
 
-    Each thread tests `len(passes)` numbers. `list_number` reads the list.
-
-    A thread asks about `first_asked` and every `lanes`-th number from there on, and gives a condition, an i1, for each.
-    The block has BLOCK threads, and all of them must reach this call.
+    A thread computes the conditions (i1, one for each element of `passes`) of position `first_asked` and of every
+    `lanes`-th position from there on. `list_number` reads the list. The block has BLOCK threads, and all of them must
+    reach this call.
     """
     name, rounds = f"sg.block.list.{len(passes)}", len(passes)
     return b.call(m.helper(name, I32, [I1] * rounds, _list, _INLINED), passes)
@@ -65,7 +64,7 @@ def lanes(m: ModuleState, b: IRBuilder) -> ir.LLVMValue:
 
 
 def first_asked(m: ModuleState, b: IRBuilder, rounds: int) -> ir.LLVMValue:
-    """Return the first chunk position whose condition this thread computes; neighbors in a warp have the next ones."""
+    """Return the first chunk position that this thread tests; the next threads of the warp test the next positions."""
     lane = special_register(m, b, "laneid")
     return b.add(b.mul(b.sub(special_register(m, b, "tid.x"), lane), const(I32, rounds)), lane)
 
@@ -88,7 +87,7 @@ def _list_memory(m: ModuleState) -> ir.LLVMValue:
 
 
 def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Emit the body of the function that `list_block` calls: each warp appends its positions after earlier warps."""
+    """Emit the body of the function that `list_block` calls: each warp appends its positions after those before it."""
     b, m, passes = e.b, e.m, function.args
     masks = [_ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
@@ -116,7 +115,7 @@ def _write(
     counts: Sequence[ir.LLVMValue],
     place: ir.LLVMValue,
 ) -> None:
-    """Emit stores to the block's list of those of this thread's chunk positions whose condition holds."""
+    """Emit stores that append to the block's list those chunk positions of this thread whose condition holds."""
     b, m = e.b, e.m
     memory, below, number = _list_memory(m), special_register(m, b, "lanemask.lt"), first_asked(m, b, len(passes))
     for one, mask, count in zip(passes, masks, counts):

@@ -15,7 +15,7 @@ class HostAccess(Protocol):
     """Define how the host accesses arrays after all launches; each method raises the device's error if any."""
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element of an array as a Python number."""
+        """Return the element of an array at the indices `place` as a Python number."""
 
     def fetch(self, array: np.ndarray) -> np.ndarray:
         """Return a copy of an array in ordinary host memory."""
@@ -82,7 +82,7 @@ class DeviceBackend(ABC, Generic[Opened]):
         return self.opened.access.duplicate(array)
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number."""
+        """Return the element of an array at the indices `place` as a Python number."""
         return self.opened.access.item(array, place)
 
     def fetch(self, array: np.ndarray) -> np.ndarray:

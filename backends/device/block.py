@@ -1,6 +1,6 @@
 """This module holds the argument block of a launch on a GPU: it knows which arrays the device cannot use in place.
 
-Invariant: when a launch starts, the slot of an array holds an address of memory that the device reaches; for an
+Invariant: when a launch starts, the word of an array holds an address of memory that the device reaches; for an
 external array it is that of a copy.
 """
 

@@ -29,7 +29,7 @@ class ErrorReader:
     """Convert error records of one kernel to exceptions, which explain adstack overflows if possible.
 
     Attributes:
-        kernel: Kernel of the code.
+        kernel: Kernel whose launches write the records.
         sites: Site table of the code.
         stacks: Adstacks of the kernel.
         distrust: Called after an overflow, so that no launch is ready any more for the published sizes.

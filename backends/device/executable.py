@@ -46,9 +46,9 @@ class DeviceExecutable(ABC, Generic[Block]):
     a backend does in its own way are the abstract methods: new blocks, the start, retries, and the time of each task.
 
     Attributes:
-        kernel: The kernel.
+        kernel: Kernel that was compiled.
         layout: Byte offsets into a whole argument block.
-        options: Options of the build.
+        options: Options that the kernel was compiled with.
         queue: Work of the GPU.
         heap: Memory of adstacks.
     """
@@ -84,15 +84,15 @@ class DeviceExecutable(ABC, Generic[Block]):
 
     @abstractmethod
     def _start(self, block: Block) -> None:
-        """Start the launch of a block whose adstacks are placed; retry a refused launch, or raise the reason."""
+        """Start the launch of a block whose adstacks are placed; retry a refused launch, or raise the refusal."""
 
     @abstractmethod
     def refuse(self, block: Block, sizes: Sizes) -> bool:
-        """Repeat a ready launch that the driver refused, or raise its error. Return True if its block is ready."""
+        """Repeat a ready launch that the driver refused, or raise its error. Return True if its block stays ready."""
 
     @abstractmethod
     def _timed(self, block: Block) -> AbstractContextManager[Seconds]:
-        """Time the tasks of the block's launch inside the `with`; yield a function that returns the seconds by task."""
+        """Measure the time of each task in the `with` block; yield a function that returns the seconds by task."""
 
     def _prepare_ready(self, block: Block) -> bool:
         """Return True; backends override this step, which prepares a block for native launches or returns False."""
@@ -130,7 +130,7 @@ class DeviceExecutable(ABC, Generic[Block]):
     def run_timed(
         self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws
     ) -> tuple[float, list[float] | None]:
-        """Launch once and wait; return the seconds waited for earlier launches, and those of each task if measured.
+        """Launch once and wait; return the seconds spent waiting for earlier launches, and the seconds of each task.
 
         Returns:
             (seconds waited for launches before, seconds of each task; None if the device does not measure them).
@@ -208,7 +208,7 @@ class DeviceExecutable(ABC, Generic[Block]):
     def on_overflow(self, explain: Explain) -> None:
         """Set the function that explains adstack overflows of this kernel in error messages.
 
-        The function may have died meanwhile; then `explain` returns None.
+        `explain` returns this function, or None if its owner was deleted.
         """
         self._reader.explain = explain
 

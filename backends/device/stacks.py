@@ -37,7 +37,7 @@ class StackPlacement:
     """Represent all data of an executable, except adstack sizes, that decide the memory layout of its adstacks.
 
     Attributes:
-        kernel: The kernel.
+        kernel: Kernel that the adstacks belong to.
         layout: Byte offsets into the argument block.
         device: Numbers of the GPU.
         gated: Tasks that can run over a list.

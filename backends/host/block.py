@@ -62,7 +62,7 @@ class ArgumentBlock:
         written: Names of arrays that the kernel writes, which must be writable.
         address: Address of the first byte.
         view: The bytes of the block.
-        bound: The arrays that the slots hold.
+        bound: The array that the block refers to for each parameter.
         stacks_key: What the adstack words in the block were computed from; None if they are not valid.
     """
 
@@ -168,7 +168,7 @@ class ArgumentBlock:
         return found
 
     def take_error(self) -> tuple[int, int, int]:
-        """Return (site, first, second) of the error record, and clear the record."""
+        """Return (site, first number, second number) of the error record, and clear the record."""
         at = self.layout.error_at
         site, first, second = _RECORD.unpack_from(self.view, at)
         _RECORD.pack_into(self.view, at, 0, 0, 0)

@@ -76,7 +76,7 @@ class CodeMap:
         self._mark = mmap.mmap(self._dump.fileno(), _HEADER.size, prot=mmap.PROT_READ | mmap.PROT_EXEC)
 
     def add(self, name: str, image: bytes, addresses: dict[str, int]) -> None:
-        """Add a module: its object file, and the addresses of what it exports."""
+        """Add a module to the files: its object file, and the addresses of its exported functions."""
         path = self.folder / f"{''.join(c if c.isalnum() or c in '._-' else '_' for c in name)}.{self._number}.o"
         self._number += 1
         with _new(path, "xb") as file:

@@ -51,7 +51,7 @@ class CodeTable:
     """Represent the functions and source lines read from an object file.
 
     Attributes:
-        text: The code, content of the section `.text`.
+        text: The machine code, that is, the bytes of the section `.text`.
         functions: The functions of `.text`.
         lines: Lines in order of their addresses.
     """
@@ -154,8 +154,8 @@ class _LineProgram:
     """Interpret one DWARF line program: its header and the registers of its state machine.
 
     Attributes:
-        code: Place of the next opcode.
-        end: Place behind the program.
+        code: Position of the next opcode.
+        end: Position after the last byte of the program.
         step: Bytes of the shortest instruction.
         base: Least line advance of a special opcode.
         span: Number of line advances of special opcodes.

@@ -36,7 +36,7 @@ class PinnedName(NamedTuple):
     Attributes:
         words: Addresses of words, each with what it contains.
         owner: Object that the words belong to.
-        named: Object that the last word names by address: what the name means.
+        named: Object that the variable denotes, whose address the last word contains.
     """
 
     words: tuple[tuple[int, int], ...]
@@ -50,7 +50,7 @@ def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None
     Args:
         function: Function with the closure.
         cell: Number of the cell in the closure.
-        found: What the name means.
+        found: Object that the variable denotes.
     """
     assert function.__closure__ is not None
     at = id(function.__closure__[cell]) + CELL_AT
@@ -62,8 +62,8 @@ def pin_global(function: FunctionType, name: str, found: Any) -> PinnedName | No
 
     Args:
         function: Function whose globals hold the name.
-        name: The name.
-        found: What the name means.
+        name: Name of the variable.
+        found: Object that the variable denotes.
     """
     if type(function.__globals__) is not dict or not is_expected():
         return None

@@ -57,7 +57,7 @@ class ReadyExecutable(Protocol):
 
 
 def launchable(executable: object) -> ReadyExecutable | None:
-    """Return the executable if the trampoline can launch it, else None."""
+    """Return the executable if machine code can launch it without Python, else None."""
     found: Any = executable
     return None if getattr(executable, "stand", None) is None else found
 
@@ -205,7 +205,7 @@ class ReadyLaunch:
         return spare + 1 + one.axes
 
     def watch(self, thing: Any, kept: list[Any] | None = None) -> None:
-        """Invalidate the handle when the object is deleted; an object without weak references is kept alive instead."""
+        """Invalidate the handle when an object is deleted; an object that allows no weak reference is kept alive."""
         kept = self._kept if kept is None else kept
         # The function must not look up globals: this module may be gone before the object.
         words, valid, orphan = self.words, h.VALID, h.ORPHAN
@@ -240,12 +240,12 @@ class ReadyLaunch:
         """Fill the argument block and make the handle valid, or return False if each launch still needs Python.
 
         Args:
-            generation: Generation of the runtime.
+            generation: Number of the runtime, which changes when it is started again.
             held: Arrays as when the handle was made, except for versions.
             arrays: Arrays by parameter name.
             scalars: Numbers by parameter name.
             sizes: Capacities and rows of the adstacks.
-            pins: Names that must keep their present meaning.
+            pins: Pinned names that must denote the same objects as now.
         """
         words = self.words
         if self.is_orphan or self.is_taken:
@@ -270,7 +270,7 @@ class ReadyLaunch:
 
     @property
     def is_orphan(self) -> bool:
-        """Return True if the handle can never be valid again, as it was retired or an object of it was deleted."""
+        """Return True if the handle can never be valid again: it was retired, or an object that it needs is deleted."""
         return self.words[h.VALID] == h.ORPHAN
 
     def retire(self) -> None:
@@ -299,7 +299,7 @@ class ReadyLaunch:
 
 
 def kind_of(dtype: Scalar) -> str:
-    """Return the name by which the trampoline calls a number type: a real type's name, `int` or `bool`."""
+    """Return the trampoline's name for a number type: the name of a real type, or `int` or `bool`."""
     return dtype.name if dtype.is_real else "int" if dtype.is_int else "bool"
 
 

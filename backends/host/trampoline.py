@@ -331,7 +331,7 @@ class Trampoline:
 
 
 def new_root(runtime: array[int]) -> array[int]:
-    """Return a new root, the head of a list of handles that is still empty; `runtime` must outlive it."""
+    """Return a new root: a list of handles that is empty and refers to `runtime`, which must outlive it."""
     objects = [id(thing) for thing in (float, int, True, False, None)]
     functions = [_function(f"Py{name}") for name in ("Long_AsLongLongAndOverflow", "_IncRef", "Object_Vectorcall")]
     return w.words((0, w.address_of(runtime), 0, *objects, *functions))

@@ -22,7 +22,7 @@ class StackUse:
         place: file and line at which the variable is declared
         capacity: number of slots
         slot_bytes: bytes of a slot
-        total: values it takes over all iterations; None if they were not counted
+        total: number of values that all iterations push; None if they were not counted
     """
 
     name: str

@@ -57,7 +57,7 @@ def execute(
         scalars: scalar arguments by name
         sizes: sizes of the adstacks
         draws: key of the random numbers
-        uses: returns the adstack memory of the launch, called behind it
+        uses: returns the adstack memory of the launch; called after the launch
     """
     told = _collectors
     if not told:

@@ -41,7 +41,7 @@ class Launcher:
     """Launch one lowered kernel on one backend; `run` is the only way to launch, and several threads may call it.
 
     Attributes:
-        bound_arrays: names of the arrays whose content decides the sizes
+        bound_arrays: names of the arrays whose contents decide the sizes
         versioned: these names and those of arrays that decide whether the kernel is right, in the order of the versions
             for `run`
         stats: counters of this launcher
@@ -88,7 +88,8 @@ class Launcher:
             arrays: arrays by name
             scalars: scalar arguments by name
             draws: key of the random numbers
-            versions: version of each array of `versioned`, a number that no other content of any array has; None if the
+            versions: version of each array of `versioned`, a number that no other contents of any array have; None if
+                the
                 caller keeps no versions: then the stacks are counted before every launch
             verified: True if `verify` has seen this state
 
@@ -257,13 +258,14 @@ class Launcher:
 
     @property
     def _slices(self) -> list[PreLaunch]:
-        """Return those of the two kernels, counting kernel and marking kernel, that this kernel has."""
+        """Return the counting kernel and the marking kernel of this launcher, as far as it has them."""
         return [one for one in (self._counting, self._marks) if one is not None]
 
     def known_sizes(self, arrays: Arrays, scalars: Scalars, versions: tuple[int, ...] | None) -> Sizes | None:
-        """Return the adstack sizes for these arguments if they are known without a search, and None if they are not.
+        """Return the adstack sizes for these arguments if they are cached or constant, and None if they are not.
 
-        Only `versioned`, `deciding_scalars` and `deciding_shapes` can change these sizes.
+        The result is None also if checks must run before the launch. Only `versioned`, `deciding_scalars` and
+        `deciding_shapes` can change these sizes.
         """
         if self._debug or self._claims is not None or any(one.draws for one in self._slices):
             return None
@@ -284,7 +286,7 @@ class Launcher:
         self._standing.pop(number, None)
 
     def _use(self, sizes: Sizes, source: str) -> None:
-        """Record the adstack sizes of a launch as those last used, with the word that says how they were found."""
+        """Record the adstack sizes of the last launch, with the word for how they were found (`counted` and others)."""
         self._last, self._source = sizes, source
         self.stats.words[LAST] = 0
 
@@ -306,7 +308,7 @@ class Launcher:
     def explain(
         self, overflow: AdstackOverflow, sizes: Sizes, arrays: Arrays, scalars: Scalars, draws: Draws = NO_DRAWS
     ) -> AdstackOverflow:
-        """Return an overflow error that states each adstack's capacity and, if it can be counted again, the need."""
+        """Return an overflow error with each adstack's capacity and, if it can be counted again, the one needed."""
         # No size is trusted any longer.
         self._sizes.clear()
         needed: Mapping[str, int] = {}

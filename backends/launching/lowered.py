@@ -48,7 +48,7 @@ class MarkingKernelLike(Protocol):
     def by_hand(self) -> bool:
         """Return True if the kernel also finds elements that are overwritten later, for gradients called by hand.
 
-        Such elements matter only for gradients that are called by hand.
+        A gradient under a tape gets copies of the earlier contents, so such elements matter only for calls by hand.
         """
         ...
 
@@ -86,7 +86,7 @@ class LoweringLike(Protocol):
 
     @property
     def shadow(self) -> frozenset[str]:
-        """Return the names of the array parameters that the counting kernel writes; it gets copies of these arrays."""
+        """Return the names of the array parameters that the counting kernel writes; launches pass copies for them."""
         ...
 
     @property
@@ -96,7 +96,7 @@ class LoweringLike(Protocol):
 
     @property
     def states(self) -> Mapping[str, str]:
-        """Return, for each parameter that takes a copy of what an adjoint array holds at first, that array's name."""
+        """Return, for each parameter that takes the state of an adjoint, the name of the adjoint array."""
         ...
 
     @property

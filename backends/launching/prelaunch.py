@@ -57,12 +57,12 @@ class PreLaunch:
     """Represent a kernel that is launched before another kernel on the same arrays, with the inputs that it reads.
 
     Attributes:
-        kernel: the kernel
-        backend: the backend
+        kernel: counting or marking kernel
+        backend: backend that compiles and runs it
         options: options by which it is compiled
         executable: the executable, if it is compiled
         params: array parameters that are arrays of the other kernel
-        loads: those of `params` whose content is loaded
+        loads: those of `params` from which the kernel loads elements
         shapes: arrays whose shape is read
         scalars: scalars that are read
         reals: those of `scalars` that are real
@@ -87,9 +87,9 @@ class PreLaunch:
         self.draws = any(isinstance(s, Random) for s in statements)
 
     def key(self, arrays: Arrays, scalars: Scalars, draws: Draws, versions: tuple[int, ...] | None) -> object | None:
-        """Return a key that is equal for equal results, or None if the kernel reads an array without a version.
+        """Return a key of all on which the kernel's result depends, or None if it reads an array without a version.
 
-        The state is not known if the caller keeps no versions of arrays that are loaded.
+        Equal keys mean equal results. There is no key if the caller keeps no versions of arrays that are loaded.
         """
         if versions is None:
             if self.loads:

@@ -3,7 +3,7 @@
 Native code for ranges is an ordinary kernel of the backend. It is made when a range is long, or when NumPy has spent as
 much time on short ranges as making it takes, so that a program with a few launches compiles nothing for its sizes.
 Where arrays are on a device, expressions without ranges read single elements by small copies; other expressions are
-left to the counting kernel, which runs on the device, unless no content decides them.
+left to the counting kernel, which runs on the device, unless they depend on no elements of arrays.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _DeviceArray:
         self._copy: np.ndarray | None = None
 
     def item(self, place: tuple[int, ...]) -> Any:
-        """Return an element as a Python number."""
+        """Return the element of the device array at the indices `place` as a Python number."""
         if place not in self._known:
             self._known[place] = self._read(place)
         return self._known[place]
@@ -89,9 +89,9 @@ class SizeFinder:
     """Find the adstack sizes of a kernel from its size expressions, by NumPy or by compiled code.
 
     Attributes:
-        kernel: the kernel
-        kept: its size expressions
-        backend: the backend
+        kernel: kernel whose adstacks are sized
+        kept: size expressions of the kernel, as the lowering stores them
+        backend: backend that compiles ranges of size expressions
         options: options for native code
         seconds: seconds spent in code generation
         is_remote: True if arrays are on a device
@@ -127,7 +127,7 @@ class SizeFinder:
         return None if found is None else self._named(found)
 
     def _find(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int] | None:
-        """Return depths, totals and rows as one list, or None if the size expressions are not valid."""
+        """Return depths, totals and numbers of rows as one list, or None if the size expressions are not valid."""
         try:
             if self._host is not None:
                 return self._host(arrays, scalars)
@@ -146,7 +146,7 @@ class SizeFinder:
             return None
 
     def _run(self, sized: KernelSizes, arrays: Arrays, scalars: Scalars) -> list[int]:
-        """Return the lists of depths, totals and rows that native code computes from the expressions."""
+        """Return the depths, totals and rows that native code computes from the size expressions, as one list."""
         if self._native is None:
             begin = time.perf_counter()
             kernel = size_kernel(self.kernel, sized)

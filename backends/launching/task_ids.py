@@ -39,14 +39,14 @@ class TaskIds:
         self._lock = free_in_child(threading.Lock())
 
     def of(self, kernel: Kernel, task: int) -> int:
-        """Return the number of a task of a kernel."""
+        """Return the number by which reports and messages name a task of a kernel."""
         made = vars(kernel).get("specialization")
         if made is None:
             made = vars(kernel)["specialization"] = kernel_digest(kernel)
         return self.number(kernel.name, made, task)
 
     def number(self, name: str, made: str, task: int) -> int:
-        """Return the number of a task by the name and the specialization of its kernel."""
+        """Return the number of a task; `name` is that of its kernel, and `made` the digest of its specialization."""
         key = name, made, task
         with self._lock:
             at = self.first(*key)
@@ -57,11 +57,11 @@ class TaskIds:
 
     @staticmethod
     def first(name: str, made: str, task: int) -> int:
-        """Return the number, a hash, that a task gets unless another task has this number already."""
+        """Return the hash of a task, which is its number unless another task has this number already."""
         return fnv1a(f"{name}\0{made}\0{task}".encode())
 
     def named(self, number: int) -> tuple[str, str, int] | None:
-        """Return kernel, specialization and task of a number, or None if no task has this number."""
+        """Return (kernel name, specialization, task index) of the task with a number, or None if no task has it."""
         return self._given.get(number)
 
 

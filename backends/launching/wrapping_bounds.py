@@ -2,10 +2,10 @@
 
     for i in range(n * n)        n: i32 = 50000        2500000000 iterations, which i32 takes for -1794967296, none
 
-Integers of kernels wrap, and a bound that has wrapped is silently another number of iterations. So where a bound is
-computed by a multiplication from what a launch gives, arguments and extents, and where it is certain that the loop
-runs, the bound is computed once more in unbounded integers before each launch with new arguments. Bounds with sums
-alone are not checked: each check would cost time, and few sums come so far.
+Integers of kernels wrap, so a bound that overflows silently gives another number of iterations. If a bound is computed
+by a multiplication of arguments and extents, and if the loop certainly runs, the bound is computed once more in
+unbounded integers before each launch with new arguments. Bounds with sums alone are not checked, because each check
+costs time and few sums overflow.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class ProductChecks:
     """Check, before a launch, that no loop bound which is a product overflows its integer type.
 
     Attributes:
-        kernel: the kernel
+        kernel: kernel whose loops are checked
         scalars: arguments from which the bounds are computed
         shapes: arrays from whose extents the bounds are computed
-        found: the bounds
+        found: the loop bounds that are checked
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -110,7 +110,7 @@ class ProductChecks:
 
 
 def _bounds(kernel: Kernel) -> Iterator[tuple[Value, int]]:
-    """Yield the bounds of the loops that run in every launch, each with its source location."""
+    """Yield the bounds of the loops that run in every launch of a kernel, each with its source location."""
     # A bound behind a branch may wrap rightly, because its loop need not run.
     for task in kernel.tasks:
         for value in (*task.begin, *task.end):
@@ -124,7 +124,7 @@ def _bounds(kernel: Kernel) -> Iterator[tuple[Value, int]]:
 
 
 def _inside(block: Block) -> Iterator[tuple[Value, int]]:
-    """Yield the bounds of the loops of a block that are not inside a branch."""
+    """Yield the bounds of those loops of a block that run whenever the block runs, each with its source location."""
     for stmt in block:
         if isinstance(stmt, n.For):
             yield stmt.begin, stmt.loc

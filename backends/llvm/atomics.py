@@ -1,9 +1,9 @@
 """This module emits updates of an element in memory: read, modify and write, atomic or plain.
 
 Where iterations run at once (on a CPU: where a launch runs them on several threads): one atomic instruction if the
-machine has the operation with the right meaning, and a compare-and-swap loop over the row of LLVM otherwise (real min
-and max with their NaN, products, all of f16; precise sums of f32 on GPUs, whose instruction flushes subnormal numbers).
-Where they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
+machine has the operation with the right meaning, and a compare-and-swap loop around the operation's code otherwise
+(real min and max with their NaN, products, all of f16; precise sums of f32 on GPUs, whose instruction flushes subnormal
+numbers). Where they run one after another: a load and a store. `cas` is the compare-and-swap itself, on bit patterns.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.LLVMValue])
     Args:
         e: Emitter of the function.
         atomic: The update must be atomic if several threads run the task.
-        make: Emits the update, atomic or plain, and returns the old value.
+        make: Emits the update, atomic if its argument is True, and returns the old value.
     """
     if not atomic or e.m.target.concurrent:
         return make(atomic)
@@ -80,21 +80,21 @@ def where_shared(e: Emitter, atomic: bool, make: Callable[[bool], ir.LLVMValue])
 
 
 def _flushed(e: ArithEmitter, t: Scalar) -> bool:
-    """Return True if subnormal numbers must be kept but the machine's atomic addition replaces them by zero."""
+    """Return True if the machine's atomic addition replaces subnormal numbers by zero but the build must keep them."""
     return e.m.target.flushes and t == f32 and e.m.options.precise
 
 
 def compare_and_swap(
     e: ArithEmitter, t: Scalar, place: ir.LLVMValue, expected: ir.LLVMValue, value: ir.LLVMValue, atomic: bool
 ) -> ir.LLVMValue:
-    """Replace the element at `place` if its bits are those of `expected`, and return the old value; u1 is excluded.
+    """Replace the element at `place`, of any type but u1, if its bits are those of `expected`; return the old value.
 
     Args:
         e: Arithmetic to emit into.
         t: Type of the element.
         place: Address of the element.
         expected: Value that the element must have to be replaced.
-        value: New value.
+        value: Value that replaces the element.
         atomic: Other iterations may update the element at the same time.
     """
     memory, word = memory_type(t), _WORDS[t.bits]

@@ -13,7 +13,7 @@ from ..forks import hold_while_forking
 
 
 class CompilerLock:
-    """Represent a reentrant lock that goes to its waiting threads before its last holder can take it again.
+    """Represent a reentrant lock that a waiting thread gets before the thread that released it can take it again.
 
     A thread that compiles without end releases the lock only for moments. A waiting thread holds the turnstile
     meanwhile, so the compiling thread must queue behind it. A fork therefore waits for one compilation, not for luck.

@@ -2,8 +2,8 @@
 
 The iterations of a parallel task are counted; the task runs as masked code if it has masked code and enough iterations,
 and as branching code otherwise. Both have the form `(block, first, last, stride, row) -> status`. Masked code lies in a
-module of its own, which the host makes when a launch first needs it: the slot of the task is 0 until then, and
-`request(block, task)`, whose address the block holds, fills the slot or says that there is no masked code.
+module of its own, which the host makes when a launch first needs it: the word of the task is 0 until then, and
+`request(block, task)`, whose address the block holds, fills the word or says that there is no masked code.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def launch_function(m: ModuleState) -> ir.LLVMFunction:
 
 
 def _unless(b: IRBuilder, function: ir.LLVMFunction, status: ir.LLVMValue) -> None:
-    """Emit the end of the launch for a status other than OK; a `return` of the kernel ends it without an error."""
+    """Emit code that ends the launch if the status is not OK; after a `return` of the kernel there is no error."""
     stop, go_on = function.append_basic_block("stop"), function.append_basic_block("next")
     b.cbranch(b.icmp_unsigned("==", status, const(I32, OK)), go_on, stop)
     b.position_at_end(stop)
@@ -76,7 +76,7 @@ class _TaskTimer:
         self.note(0)
 
     def note(self, word: int) -> None:
-        """Emit code that adds the time since the last reading of the clock to a word."""
+        """Emit code that adds the time since the last reading of the clock to word number `word`."""
         b = self.b
         read, done = b.function.append_basic_block("lap"), b.function.append_basic_block("task")
         b.cbranch(self.wanted, read, done, unlikely=True)

@@ -1,6 +1,7 @@
 """This module defines Emitter, the state of one function being emitted as LLVM IR.
 
-Rows touch memory and control only through its `flow`, so that masked code can use the same rows with another flow.
+Table entries touch memory and control only through its `flow`, so that masked code can use the same entries with
+another flow.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackVariable:
-    """Represent a mutable scalar (size None) or a local array of the function by its stack memory."""
+    """Represent the stack memory of a mutable scalar (size None) or of a local array in a function."""
 
     address: ir.LLVMValue
     dtype: Scalar

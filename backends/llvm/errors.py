@@ -1,6 +1,6 @@
 """This module generates code that writes an error of a running kernel to the error record of its launch.
 
-The first error of a launch stays in the record. The record is four slots of the argument block: site number + 1 (0: no
+The first error of a launch stays in the record. The record is four words of the argument block: site number + 1 (0: no
 error), and two numbers whose meaning depends on the kind of the site (index and extent, or depth and capacity). The
 record of a GPU lies in memory of the host, and a word in memory of the device tells later tasks not to run.
 """

@@ -74,7 +74,7 @@ NOTHING = TaskExtension()
 
 
 class VersionedLoop(TaskExtension):
-    """Emit a task's loop in two versions: with all index checks, and without those that launch conditions rule out."""
+    """Emit a task's loop twice: with all index checks, and without those that launch conditions prove unnecessary."""
 
     twice = True
 
@@ -162,7 +162,7 @@ def task_function(
         task: Task to write.
         inline: The function is called once, and not through its address.
         name: Part of the function's name.
-        additions: What the target adds.
+        additions: Code that the target adds around the iterations.
     """
     function = _function(m, f"sg.{name}.{index}", 4, inline)
     if task.is_parallel:
@@ -237,7 +237,7 @@ def decision_function(
         index: Index of the task.
         task: Slice of the task that computes the condition.
         name: Part of the function's name.
-        decide: Emits the condition behind the body.
+        decide: Emits the condition after the body.
     """
     function = _function(m, f"sg.{name}.{index}", 1)
     e = _open(m, function, index, task, task.body, lambda e: _end(e, 0))
@@ -317,7 +317,7 @@ def _counts_up(m: ModuleState, task: Task) -> bool:
 
 
 class _Odometer:
-    """Keep the indices of the current iteration; the last axis counts up and carries into the one before it."""
+    """Keep the indices of an iteration like an odometer: the last axis counts up and carries into the one before."""
 
     def __init__(self, e: Emitter, box: list[ir.LLVMValue], header: ir.BasicBlock) -> None:
         self.e, self.box = e, box
@@ -345,7 +345,7 @@ def iteration_count(b: IRBuilder, m: ModuleState, block: ir.LLVMValue, index: in
 
 
 def box_volume(b: IRBuilder, memory: ir.LLVMValue, start: int, axes: int) -> ir.LLVMValue:
-    """Return the number of iterations of a box whose bounds are stored from byte `start` of some memory on."""
+    """Return the number of iterations of a box whose bounds are stored in `memory` from byte `start` on."""
     out: ir.LLVMValue = const(I64, 1)
     for axis in range(axes):
         at = const(I64, start + 16 * axis + 8)

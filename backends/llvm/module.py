@@ -92,7 +92,7 @@ class LazyGenerated:
         return self._made.digest
 
     def expect(self, digest: bytes) -> None:
-        """Record the digest that the LLVM IR must have once generated, since cached machine code was made from it."""
+        """Record the digest of the LLVM IR from which cached machine code was made, to compare it later with the IR."""
         self._expected = digest
 
 

@@ -75,7 +75,7 @@ def _optimize_masked(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> Non
     """Run the few passes for masked code: always-inline, SROA, dead-code elimination and CFG simplification.
 
     Instructions are not combined: LLVM 22 would make a masked load whose result is selected by the same mask into one
-    that stands at the select, behind whatever has been stored there meanwhile.
+    that stands at the select, after stores that have changed the memory meanwhile.
     """
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()

@@ -75,7 +75,7 @@ def _look(e: ArithEmitter, function: ir.LLVMFunction) -> None:
 
 
 def is_long(loop: n.For | n.While) -> bool:
-    """Return True if a loop may run long: all except `for` loops of few trips, without `until` and inner loops."""
+    """Return True if a loop may run long: all but a `for` with a 32-bit index, no `until` and no inner loop."""
     if isinstance(loop, n.While) or loop.stop is not None or loop.index.type.bits == 64:
         return True
     return any(isinstance(s, LOOPS) for s in walk(loop.body))

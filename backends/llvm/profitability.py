@@ -112,7 +112,7 @@ class _Accesses:
         self._known.update(dict.fromkeys(self.loops, False))
 
     def kind(self, stmt: n.Load | n.Store | n.Atomic) -> AccessKind:
-        """Classify an access by the distance between lanes: "run" (0 or 1), "across" (1 per loop trip) or "apart"."""
+        """Return "run" if neighboring lanes access the same or the next element, "across" if trips do, else "apart"."""
         if not stmt.indices:
             return "run"
         last = self.forms.form(stmt.indices[-1])

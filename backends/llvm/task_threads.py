@@ -2,7 +2,8 @@
 
 The work is the number of iterations times the time of one iteration in the launch before, which a variable of the
 module keeps for each task and kind of code; before the first launch, times an estimate. The pool, like masked code, is
-asked for when it is first needed. Small tasks wake no thread, and middling ones not all threads.
+created at the request of the first launch that needs it. Small tasks wake no thread, and tasks of middle size wake only
+some threads.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Translated code names these functions by what they do and to which type: sg_load_f32, sg_add_u32. All take an address of
 64 bits, as the generator's instructions do, so a pointer cast stands in each of them, and nowhere else.
 
-Metal has atomics of 32 bits. A sum, and, or and exclusive or of 64 bits falls into two of them where nobody reads the
-old value: each half sees every operand once, and the old lower half tells each sum whether it carries. The maximum of
-64 bits, which devices of family Apple8 have, takes numbers for unsigned; it serves only for the depths of adstacks,
+Metal has atomics of 32 bits. A 64-bit sum, and, or, or exclusive or is made of two 32-bit atomics where nobody reads
+the old value: each half sees every operand once, and the old lower half tells each sum whether it carries. The maximum
+of 64 bits, which devices of family Apple8 have, takes numbers for unsigned; it serves only for the depths of adstacks,
 which are never negative.
 """
 

@@ -37,8 +37,8 @@ class EntryArgument:
     """Represent an argument of a Metal entry point: its name, type and attribute.
 
     Attributes:
-        name: name in the text
-        type: type in the text
+        name: name of the argument in the Metal text
+        type: type of the argument in the Metal text
         attribute: `buffer(0)`, or what Metal fills the argument with
     """
 
@@ -52,9 +52,9 @@ class BlockSlot:
     """Represent a range of bytes of the argument block and the meaning of its contents.
 
     Attributes:
-        at: first byte
+        at: offset of the first byte in the block
         bytes: number of bytes
-        holds: what the host writes to the slot, or reads from it
+        holds: what the host writes there, or reads from there
     """
 
     at: int
@@ -97,12 +97,12 @@ def _see(argument: EntryArgument, text: str) -> None:
 
 
 def slots(kernel: Kernel, layout: BlockLayout, tail: int) -> tuple[BlockSlot, ...]:
-    """Return the slots of the argument block in order of their byte offsets.
+    """Return the fields of the argument block in order of their byte offsets.
 
     Args:
         kernel: kernel without exits
         layout: layout of the block
-        tail: bytes of the table behind the block
+        tail: bytes of the table that follows the block
     """
     found = [
         BlockSlot(layout.error_at, 24, "error: statement + 1 in 4 bytes, and two numbers; 0 before the first entry"),
@@ -123,7 +123,7 @@ def slots(kernel: Kernel, layout: BlockLayout, tail: int) -> tuple[BlockSlot, ..
 
 
 def _of_stacks(layout: BlockLayout) -> Iterator[BlockSlot]:
-    """Yield the slots of the argument block that describe adstacks: slabs, rows, offsets and capacities."""
+    """Yield the fields of the argument block that describe adstacks: slabs, rows, offsets and capacities."""
     for slab, at in layout.slabs.items():
         yield BlockSlot(at, 8, f"address of the {slab} slab of adstacks")
     for (task, slab), at in layout.rows.items():
@@ -135,7 +135,7 @@ def _of_stacks(layout: BlockLayout) -> Iterator[BlockSlot]:
 
 
 def _of_parameters(layout: BlockLayout) -> Iterator[BlockSlot]:
-    """Yield the slots of the argument block that hold array addresses, shapes and scalar arguments."""
+    """Yield the fields of the argument block that hold array addresses, shapes and scalar arguments."""
     for array in layout.arrays.values():
         for axis in range(array.type.ndim):
             yield BlockSlot(array.shape_at + 8 * axis, 8, f"extent {axis} of {array.name.removesuffix('.grad')}")

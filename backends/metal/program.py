@@ -53,9 +53,9 @@ class MetalProgram:
 
     Attributes:
         shaders: shaders that were translated
-        words: the rewritten module
+        words: the SPIR-V module after rewriting
         entries: entry points in order of dispatch, each of which runs after the one before has ended
-        slots: slots of the argument block
+        slots: fields of the argument block
     """
 
     shaders: Shaders

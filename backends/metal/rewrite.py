@@ -3,13 +3,13 @@
     %p = OpConvertUToPtr %ptr %address
     %v = OpLoad %float %p Aligned 4            →   %v = OpFunctionCall %float %sg_load_f32 %address
 
-Without rewriting, a load is an expression, which SPIRV-Cross writes where the value is used, behind stores that follow
+Without rewriting, a load is an expression, which SPIRV-Cross writes where the value is used, after stores that follow
 the load; atomics through an address are refused or come out as text that no compiler takes, depending on the version. A
 call of a function that writes memory stays where it is. The bodies of these functions are placeholders that do write;
 translate.py puts the bodies of accesses.py in their place.
 
 The result of a function of the generator goes by way of a variable, for the same reason: SPIRV-Cross writes the call
-where its result is used, behind stores to variables that its arguments read. A signed remainder is spelled out, because
+where its result is used, after stores to variables that its arguments read. A signed remainder is spelled out, because
 SPIRV-Cross takes the remainder of its operands' types, which carry no sign. NoContraction goes, because it becomes a
 call of `fma(x, y, 0)`, which loses the sign of a zero; translate.py forbids contraction for the whole text. Variables
 begin as zero, so none is read before it is written.
@@ -74,7 +74,10 @@ class ModuleNames:
 
 
 def _taken(name: str, operands: list[int]) -> list[int]:
-    """Return the ids that an instruction reads, or [] for instructions that cannot read the result of an atomic."""
+    """Return the ids that an instruction reads, or [] for instructions that cannot read the result of an atomic.
+
+    From these ids the rewriter learns which atomics must return the old value.
+    """
     if name in ("Store", "BranchConditional", "ReturnValue"):
         return operands[:2]
     if name in ("Load", "CompositeExtract"):
@@ -98,7 +101,7 @@ class _ModuleRewriter:
 
     Attributes:
         found: instructions of the old module
-        names: its declarations
+        names: declarations of the old module
         bound: first id that is not in use
         functions: ids of the functions that access memory
         globals: words of types and constants beyond those of the old module

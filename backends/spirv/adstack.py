@@ -26,7 +26,7 @@ def _slot(e: Emitter, s: StackState, place: ir.LLVMValue, part: int) -> ir.LLVMV
 
 
 def _top(e: Emitter, s: StackState) -> tuple[ir.LLVMValue, ir.LLVMValue]:
-    """Return the cursor of the top slot, not below the adstack's base, and the condition that it is not empty."""
+    """Return the cursor of an adstack's top slot (of slot 0 if it is empty), and the condition that it is not empty."""
     b, place, group = e.b, s.place(e), s.group
     below = b.sub(place, group.pitch)
     if e.filled.get(s.stack.alloca.stack):

@@ -1,10 +1,10 @@
 """This module emits the read-modify-write of one array element, atomic or not.
 
 Where iterations run at once, this is one atomic instruction if the device has the operation with the right meaning, and
-otherwise a compare-and-swap loop around the row of SPIRV. The loop serves reals (but for sums that the device adds; in
-precise builds only if the device keeps subnormal numbers), products, and all types narrower than 32 bits, for which it
-exchanges the word around the element. Where one iteration runs at a time, or where no other iteration touches the
-element, a load and a store do.
+otherwise a compare-and-swap loop around the operation's entry in the table SPIRV. The loop serves reals (but for sums
+that the device adds; in precise builds only if the device keeps subnormal numbers), products, and all types narrower
+than 32 bits, for which it exchanges the word around the element. Where one iteration runs at a time, or where no other
+iteration touches the element, a load and a store do.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _repeated(
         name: name of the function to be written
         t: dtype of the element
         operands: number of operands
-        change: computes the new content from the old content and the operands
+        change: computes the new value from the old value and the operands
         root: binding of the buffer that holds the element; None on devices with buffer addresses
     """
     memory = memory_type(t)

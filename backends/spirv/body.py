@@ -1,7 +1,7 @@
 """This module writes the instructions of one SPIR-V function, block by block, with structured control flow.
 
 A pure instruction with the same operands as an earlier one gives the earlier value: what a block computes is known in
-every block that it dominates. The content of a variable is also known, until control comes from elsewhere.
+every block that it dominates. The value of a variable is also known, until control comes from elsewhere.
 
 Only `if_then`, `if_else` and `loop` write control flow; they emit the merge instructions that SPIR-V demands. A block
 that has ended takes no instruction.
@@ -25,9 +25,9 @@ class FunctionWriter:
     Attributes:
         args: parameters of the function
         head: words of the instructions that stand before all others, in the first block
-        body: words of the instructions behind the head
+        body: words of the instructions after the head
         ended: True if the current block has ended
-        held: content of variables as far as it is known, by id; `ShaderVariable` maintains it
+        held: values of variables as far as they are known, by id; `ShaderVariable` maintains it
         products: factors of each product that may be contracted, by the id of the product
         unknown: ids of values about which no driver knows anything
     """
@@ -169,7 +169,7 @@ class FunctionWriter:
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Forget, after the `with` block, its results for reuse, because its code does not dominate later code."""
+        """Make the results of the `with` block unavailable after it, because its code does not dominate later code."""
         self._known.append({})
         yield
         self._known.pop()
@@ -222,7 +222,7 @@ class FunctionWriter:
     ) -> None:
         """Emit a structured loop: test `condition`, run `body` and `step`, and repeat; each function emits its part.
 
-        If `step` returns a value, the loop also ends behind a trip where this value is true.
+        If `step` returns a value, the loop also ends after a trip in which this value is true.
         """
         header, test, inside, latch, done = (self.module.fresh() for _ in range(5))
         self.branch(header)

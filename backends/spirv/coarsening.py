@@ -1,14 +1,14 @@
 """This module emits several iterations of a parallel task interleaved in one thread, so that their loads overlap.
 
-Where a body is short and straight, a thread takes several iterations at a time and writes them statement by statement,
-so that their loads are on the way together:
+Where a body is short and straight, a thread takes several iterations at a time, and the code of each statement is
+emitted for all of them, so that their loads are in flight together:
 
     while place + 3·stride < total: load x[place]; load x[place + stride]; ..; place += 4·stride
     while place < total: load x[place]; ..; place += stride
 
 Iterations of a parallel task may run in any order and interleaved, so this order is one of the legal ones. Tasks with
-adstacks are not written side by side, because each thread has one row. Tasks whose order shows are not either, because
-one thread runs them in order.
+adstacks are not interleaved, because each thread has one row, and neither are tasks whose results depend on the order
+of iterations, because one thread runs these in order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """This module emits arithmetic instructions into one SPIR-V function, with constant folding and fused products.
 
-Instructions have the names and the meaning of the LLVM generator's builder, so that rows without control flow, edge
-cases included, and the polynomials of mathematical functions also serve for SPIR-V. As in that builder, integer
+Instructions have the names and the meaning of the LLVM generator's builder, so that table entries without control flow,
+edge cases included, and the polynomials of mathematical functions also serve for SPIR-V. As in that builder, integer
 instructions on constants and identities give a value without an instruction. Instructions on reals carry NoContraction:
 no driver may fuse or reorder them. The generator itself fuses what may be contracted (the flag CONTRACT), so that every
 driver gives the result of one of the two roundings of a multiply-add.
@@ -44,7 +44,7 @@ CONTRACT = "contract"
 
 
 def _real(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the real instruction `name`, with operands hidden from the driver's compiler."""
+    """Return a method that emits the instruction `name` on reals, with operands hidden from the driver's compiler."""
 
     def emit(self: ArithmeticWriter, x: ir.LLVMValue, y: ir.LLVMValue, flags: Sequence[str] = ()) -> SpirvValue:
         return self.arithmetic(name, hide_value(self, x), hide_value(self, y))
@@ -133,7 +133,7 @@ def _placing(fold: Callable[..., SpirvValue]) -> Callable[..., SpirvValue]:
 
 
 def _count(name: str) -> Callable[..., SpirvValue]:
-    """Return a method that emits the shift instruction `name`.
+    """Return a method that emits the shift instruction `name`; its operand `count` is the number of places.
 
     The shift count must have the operand's type and be less than its width.
     """
@@ -272,7 +272,7 @@ class ArithmeticWriter(FunctionWriter):
         return self._icmp(sign, "U", x, y)
 
     def _icmp(self, sign: str, kind: str, x: ir.LLVMValue, y: ir.LLVMValue) -> SpirvValue:
-        """Emit the comparison of two integers of kind "S" (signed) or "U" (unsigned), computed if both are constant."""
+        """Emit a comparison of integers of kind "S" (signed) or "U" (unsigned); two constants are compared at once."""
         v, w = self.value(x), self.value(y)
         if v.type == I1:
             return self._compared_truths(sign, v, w)

@@ -1,8 +1,8 @@
 """This module defines the emitters of SPIR-V: for a whole SPIR-V module, for arithmetic, and for one task.
 
-Rows of OPS see an `ArithEmitter`: a `ArithmeticWriter` and the module, with the methods that rows of the LLVM generator
-call, so that a row or a polynomial of that generator also serves for SPIR-V. Rows of statements see an `Emitter`, which
-belongs to one task.
+Entries of the table OPS see an `ArithEmitter`: an `ArithmeticWriter` and the module, with the methods that entries of
+the LLVM generator call, so that an entry or a polynomial of that generator also serves for SPIR-V. Entries for
+statements see an `Emitter`, which belongs to one task.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ class ModuleState:
 
     Attributes:
         kernel: kernel that is compiled
-        options: options of the build
+        options: options that the kernel is compiled with
         features: features of the device
         layout: layout of the argument block
         module: module that is being written
         sites: places in the program at which a shader may report an error
-        target: properties of the device that rows of the LLVM generator ask for
-        reduces: True if a function reads the words of 2/pi behind the argument block
+        target: properties of the device that table entries of the LLVM generator ask for
+        reduces: True if a function reads the words of 2/pi that follow the argument block
         exact: values that are not contracted
         ranges: ranges of the values of each task for which they were asked (codegen/argument_ranges.py)
         partners: sines and cosines of one argument, for the same tasks (codegen/sincos.py)
@@ -367,7 +367,7 @@ def failer(m: ModuleState) -> ArithmeticWriter:
     """Return the function sg.fail(block, site + 1, a, b), which stores an error unless one is stored already.
 
     The record is the block's, or that of all launches of a device. In the second case its place in the block holds the
-    address of the record, and behind this address the number that is added to the numbers of this kernel's sites.
+    address of the record, and after this address the number that is added to the numbers of this kernel's sites.
     """
 
     def body(e: ArithEmitter, function: ArithmeticWriter) -> None:

@@ -56,7 +56,7 @@ def _word(e: Emitter, value: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
 
 
 def _index(e: Emitter, number: ir.LLVMValue, t: Scalar) -> ir.LLVMValue:
-    """Return a loop index as a value of type `t`, the low bits of an integer."""
+    """Return the low bits of an integer as a loop index of type `t`."""
     return number if t.bits >= 32 else e.b.trunc(number, value_type(t))
 
 
@@ -102,7 +102,7 @@ class ForLoop:
     Attributes:
         e: emitter of the task
         loop: loop of the kernel
-        begin: first index
+        begin: value of the index in the first trip
         count: number of trips
         ran: variable that counts the trips, if the kernel reads their number
         indexed: True if the body uses the index

@@ -72,8 +72,8 @@ def _kept(
 ) -> ir.LLVMValue:
     """Return the result of a function, or its argument if the device could lose a tiny result by flushing.
 
-    A device may lose a subnormal argument on the way through a polynomial, so the argument itself is the result. For
-    atan2 the quotient is the result, where the second argument is not negative.
+    A device may flush a subnormal argument in the polynomial. For such an argument the function is the argument itself,
+    up to rounding, and atan2 the quotient of its arguments if the second one is not negative.
 
     Args:
         e: function being written

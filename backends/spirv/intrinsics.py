@@ -156,7 +156,7 @@ def _trailing_zeros(e: ArithEmitter, x: ir.LLVMValue, poison: ir.LLVMValue) -> S
 
 
 def _trunc(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
-    """Emit a real rounded toward zero; drivers with the quirk `coarse` get floor and ceil, which they compute right."""
+    """Emit a real rounded toward zero; drivers that round wrongly (quirk `coarse`) get floor and ceil instead."""
     b = e.b
     if x.type != F64 or not e.m.features.quirks.coarse:
         return b.glsl("trunc", x.type, x)
@@ -167,7 +167,7 @@ def _trunc(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
 def _roundeven(e: ArithEmitter, x: ir.LLVMValue) -> SpirvValue:
     """Emit a real rounded to the nearest integer, ties to even; drivers with the quirk `coarse` get a sum instead.
 
-    |x| + 2^52 has no digits behind the point, so the sum itself is rounded to the nearest even integer. Numbers of at
+    |x| + 2^52 has no digits after the point, so the sum itself is rounded to the nearest even integer. Numbers of at
     least 2^52 are integral, and results of zero take their sign from ceil or floor.
     """
     b = e.b

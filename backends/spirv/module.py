@@ -91,7 +91,7 @@ class SpirvModule:
         names: words of the names
         globals: words of types, constants and global variables
         functions: words of each function
-        entries: entry points
+        entries: entry points of the module, in the order in which they were added
         interface: global variables that a shader uses, by name
         bound: first id that is not in use
         reals: numbers of the real constants, by id
@@ -165,16 +165,16 @@ class SpirvModule:
         return self._declared(("float", width), "TypeFloat", width)
 
     def pointer(self, storage: int, to: int) -> int:
-        """Return the id of a pointer type to a type given by its id."""
+        """Return the id of the type of pointers in a storage class to values of the type with the id `to`."""
         return self._declared(("pointer", storage, to), "TypePointer", storage, to)
 
     def array(self, t: ir.Type, count: int) -> int:
-        """Return the id of an array type."""
+        """Return the id of the type of arrays with `count` elements of type `t`."""
         element, length = self.type(t), self.constant(ir.IntType(32), count).id
         return self._declared(("array", element, length), "TypeArray", element, length)
 
     def function_type(self, result: ir.Type, params: tuple[ir.Type, ...]) -> int:
-        """Return the id of a function type."""
+        """Return the id of the type of functions with this result and these parameters."""
         ids = [self.type(result), *map(self.type, params)]
         return self._declared(("function", *ids), "TypeFunction", *ids)
 

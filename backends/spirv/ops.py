@@ -1,8 +1,8 @@
 """This module defines the SPIR-V code of every scalar operation, one entry each (table SPIRV).
 
-Rows without control flow and libraries are those of the LLVM generator, because the `ArithmeticWriter` to which they
-write has the instructions that they use. This module has the other rows. f16 is computed as f32 and rounded after each
-operation.
+Entries without control flow and library calls are those of the LLVM generator, because the `ArithmeticWriter` to which
+they write has the instructions that they use. This module has the other entries. f16 is computed as f32 and rounded
+after each operation.
 """
 
 from __future__ import annotations

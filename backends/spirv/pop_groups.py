@@ -90,7 +90,7 @@ class PopGroups:
         self._singly(trip, left, none)
 
     def _looking(self, trip: Callable[[], None], left: ShaderVariable) -> None:
-        """Emit groups of trips with short code for sines where the popped values are small; emit others one by one."""
+        """Emit groups of trips with short sines where the popped values are small enough, and other trips singly."""
         e, b = self.e, self.e.b
         none, step = e.const(left.get(), 0), e.const(left.get(), self.at_once)
         stop, large = b.scalar(left.type), b.scalar(I1)
@@ -154,7 +154,7 @@ class PopGroups:
 def _suits(e: Emitter, loop: n.For) -> bool:
     """Return True if a loop that pops history can run several trips at a time.
 
-    Every trip must pop one value of each stack that it pops, and read none behind that pop. Stacks that grow together
+    Every trip must pop one value of each stack that it pops, and read none after that pop. Stacks that grow together
     must do so in this loop, and have no adjoints.
     """
     found = pops_of_a_trip(loop)

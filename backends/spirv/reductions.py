@@ -6,10 +6,10 @@ Which updates can be kept, and which value changes nothing, is decided as on oth
 whose own part is the neutral element, bit by bit, takes no part: it may have made no update, and then the element may
 not exist.
 
-No barrier is needed, so a thread may leave its loop by an error. The sums of those threads of a subgroup that have
-something are added up by one instruction where the device has it for the type, and one thread makes the update. On
-other devices, and where the instruction does not say what NaN and -0.0 give (minima and maxima of reals), each thread
-makes its own update.
+No barrier is needed, so a thread may leave its loop by an error. The sums of those threads of a subgroup that made
+updates are added up by one instruction where the device has it for the type, and one thread makes the update. On other
+devices, and where the instruction does not say what NaN and -0.0 give (minima and maxima of reals), each thread makes
+its own update.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """This module writes shaders that list the iterations that pass a task's gate, and tasks that run over such lists.
 
-The shader `select_N` writes a list, and `task_N` runs over a complete one.
+The shader `select_N` writes a list, and `task_N` runs over the list if it is complete.
 
-Which tasks are gated is decided as on other GPUs (cuda/selection.py). Three slots of the block, behind all others,
-belong to a list: its address (the list holds 32-bit numbers of iterations); the number of iterations for which it has
-room, 0 where the launch makes no list; and its length, 0 when the launch begins, which counts all iterations that pass.
-The gate is decided again when the task runs over the list.
+Which tasks are gated is decided as on other GPUs (cuda/selection.py). Three words of the argument block, after all
+others, belong to a list: its address (the list holds 32-bit numbers of iterations); the number of iterations for which
+it has room, 0 where the launch makes no list; and its length, 0 when the launch begins, which counts all iterations
+that pass. The gate is decided again when the task runs over the list.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _claim(e: Emitter, counter: ir.LLVMValue, own: ir.LLVMValue) -> ir.LLVMValue
 
 
 class IterationSource:
-    """Decide from where a task takes its iterations: from its box, or from a list of those that pass its gate.
+    """Decide whether a task takes its iterations from its box or from a list of iterations that pass its gate.
 
     Attributes:
         total: number of iterations

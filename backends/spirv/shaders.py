@@ -60,7 +60,7 @@ class Shaders:
         entries: names of the entry points in order of dispatch, each with the task whose iterations it runs (None: one
             thread)
         capabilities: names of the capabilities of the module
-        tail: bytes that must stand behind the argument block
+        tail: bytes that must follow the argument block
         bindings: bindings of storage buffers, where memory is not reached by address
         summed: tasks whose threads keep sums
     """

@@ -43,13 +43,13 @@ class StackGroup:
     checked: set[int] = field(default_factory=set)
 
     def set(self, cursor: ir.LLVMValue) -> None:
-        """Set the cursor of all stacks of the group."""
+        """Emit a store of a new cursor for all stacks of the group."""
         self.cursor.set(cursor)
         self.checked.clear()
         self.pending = dict.fromkeys(self.pending, 0)
 
     def place(self, e: Emitter, stack: str) -> ir.LLVMValue:
-        """Return the cursor of one adstack: the cursor of its group, moved by pushes and pops that are not in it yet.
+        """Return the cursor of one adstack: that of its group, moved by the pushes and pops still missing in it.
 
         The place lies below the base where the stack popped more than it held.
         """
@@ -62,7 +62,7 @@ class StackGroup:
         return b.sub(cursor, distance) if slots < 0 else b.add(cursor, distance)
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """Record a push (1) or pop (-1) of one adstack; the group's cursor moves once all its adstacks have done it.
+        """Record a push (1) or pop (-1) of one adstack; move the group's cursor once all its stacks did the same.
 
         Args:
             e: emitter of the task

@@ -1,7 +1,7 @@
 """This module defines LOWER, the table of SPIR-V emitters by statement class, and its entries for scalar statements.
 
-Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no rows. Memory, adstacks
-and control flow add their rows from files of their own.
+Kernels come without exits (lower_exits), so `scope`, `break`, `continue` and `return` have no entries. Memory, adstacks
+and control flow add their entries from files of their own.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A value of type I64 is a vector of two integers of 32 bits, in registers, variables and memory alike, so an address in
 the argument block and an element of an i64 array are read as on other devices. Each function of this module rewrites
-one instruction on such values; the rows of operations and statements know nothing of it. Such devices have no atomics
-of 64 bits: one thread does all iterations of a task that would need them, as on devices that lack only those.
+one instruction on such values; the table entries of operations and statements know nothing of it. Such devices have no
+atomics of 64 bits: one thread does all iterations of a task that would need them, as on devices that lack only those.
 """
 
 from __future__ import annotations

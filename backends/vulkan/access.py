@@ -23,7 +23,7 @@ class HostAccess:
         self._readback = Readback(queue)
 
     def item(self, array: np.ndarray, place: tuple[int, ...]) -> Any:
-        """Return an element of an array as a Python number."""
+        """Return the element of an array at the indices `place` as a Python number."""
         self._queue.settle()
         return array.item(place)
 

@@ -70,8 +70,8 @@ class OpenVulkan:
     """Hold an open device with its queue and adstack heap.
 
     Attributes:
-        device: the device
-        queue: its queue
+        device: Vulkan device that is open
+        queue: queue that tracks the work of the device
         pool: buffers that launches borrow if they do not use arrays in place
         heap: memory of adstacks
         access: reads and writes by the host

@@ -15,7 +15,7 @@ from .staging import Staging
 def block_layout(layout: BlockLayout) -> BlockLayout:
     """Return the layout of an argument block, with two words at its end that shaders do not read.
 
-    These two slots hold the address of the ring and an error code of the driver.
+    These two words hold the address of the ring and an error code of the driver.
     """
     passed = layout.size
     return replace(layout, passed=passed, driver_at=passed, driver_error_at=passed + 8, size=passed + 16)

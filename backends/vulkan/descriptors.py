@@ -1,7 +1,7 @@
 """This module runs kernels on devices without buffer addresses, with storage buffers bound by descriptors.
 
 A launch is synchronous: arrays are copied to the device, the shaders of all tasks run in one submission, and the arrays
-that the kernel writes are copied back. The launch itself raises errors; memory then has the content written so far.
+that the kernel writes are copied back. The launch itself raises errors; memory then holds what was written so far.
 
 A shader sees `PhysicalDevice.reach` bytes of a buffer. A larger array is refused. Adstacks that need more are split: a
 task is dispatched in parts, side by side, each with as many threads as have rows in one window of each slab, and with a
@@ -44,9 +44,9 @@ class WindowSplit:
     """Represent how the adstacks of a launch are split into windows, one for each part of the threads.
 
     Attributes:
-        plan: places of the stacks of one part
+        plan: placement of the adstacks of one part
         windows: bytes of a window, by slab
-        parts: greatest number of windows of a slab
+        parts: greatest number of windows of any slab
     """
 
     plan: stacks.StackPlan
@@ -73,7 +73,7 @@ def split(
         placement: placement of the kernel
         sizes: capacities of the stacks
         wanted: how each task with stacks runs
-        card: physical device
+        card: physical device, whose limits decide the size of a window
 
     Raises:
         DeviceError: if the rows of a group of threads fit in no window
@@ -127,8 +127,8 @@ class PrintStaging:
     """Hold the buffer into which a kernel prints on a device without buffer addresses, and read it after a launch.
 
     Attributes:
-        binding: its storage buffer
-        buffer: the memory
+        binding: number of the storage buffer through which shaders print
+        buffer: memory of the records
         prints: reader of the records
         number: number of the kernel in its records
     """
@@ -141,7 +141,7 @@ class PrintStaging:
 
 
 def _give_back(recording: RecordedCommands, pool: BufferPool, own: list[Buffer], lists: list[Buffer]) -> None:
-    """Free the memory of a deleted executable, unless a lost device may still use it."""
+    """Free the memory of a deleted executable, unless the device is lost and may still use the memory."""
     recording.destroy()
     if recording.device.process == os.getpid() and not recording.device.lost:
         for buffer in (*own, *lists):
@@ -153,9 +153,9 @@ class DescriptorExecutable:
     """Represent a compiled kernel of a device without buffer addresses.
 
     Attributes:
-        kernel: the kernel
-        shaders: its shaders
-        device: the device
+        kernel: kernel that was compiled
+        shaders: shaders of the kernel, with layout and sites
+        device: Vulkan device that runs them
         pool: buffers for copies
         heap: memory of adstacks
         most: greatest number of threads of a task
@@ -238,7 +238,7 @@ class DescriptorExecutable:
         return self._reader(block.take_error()) if block.word(layout.error_at) else None
 
     def _run_staged(self, arrays: Arrays, steps: list[list[RecordedDispatch]], parts: WindowSplit | None) -> None:
-        """Copy arrays to the device, run the steps, and copy written arrays back."""
+        """Copy arrays to the device, run the steps of the launch, and copy the written arrays back."""
         layout, block, own = self.shaders.layout, self._block, self._own
         staged = Windows(self.pool, self.device.card, arrays, self._bindings.arrays)
         try:
@@ -256,7 +256,10 @@ class DescriptorExecutable:
                 staged.release()
 
     def _threads(self, arrays: Arrays, scalars: Scalars) -> dict[int, int]:
-        """Return the number of threads of each parallel task: its iterations in whole workgroups, or the maximum."""
+        """Return the number of threads of each parallel task: its iterations in whole workgroups, or the maximum.
+
+        The maximum stands for iterations that the host cannot count.
+        """
         found = {}
         for index, task in enumerate(self.shaders.kernel.tasks):
             if task.is_parallel:
@@ -339,7 +342,7 @@ class DescriptorExecutable:
     def on_overflow(self, explain: Explain) -> None:
         """Set the callback that adds explanations to the error message of an adstack overflow in this kernel.
 
-        The function may have died meanwhile; then `explain` returns None.
+        `explain` returns this function, or None if its owner was deleted.
         """
         self._reader.explain = explain
 

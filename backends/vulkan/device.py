@@ -178,7 +178,7 @@ class VulkanDevice:
 
     @cached_property
     def cached_types(self) -> list[int]:
-        """Return the numbers of those memory types of `memory_types` that are cached on the host."""
+        """Return the numbers of the memory types in `memory_types` that the host caches."""
         vk = self.vk
         found = vk.vkGetPhysicalDeviceMemoryProperties(self.card.handle)
         cached = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT

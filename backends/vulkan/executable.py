@@ -53,7 +53,7 @@ class VulkanExecutable(DeviceExecutable[VulkanBlock]):
         self._load_host_code(code, _LAUNCH)
 
     def _load(self) -> None:
-        """Create the pipelines and the ring of the kernel, and claim its number ranges for error and print records."""
+        """Create the pipelines and the ring of the kernel, and claim numbers for its error records and prints."""
         queue, shaders, names = self.queue, self.shaders, [name for name, _ in self._entries]
         device = queue.device
         layout, pipelines = device.pipelines(shaders.code, names)
@@ -106,7 +106,7 @@ class VulkanExecutable(DeviceExecutable[VulkanBlock]):
 
     @contextmanager
     def _timed(self, block: VulkanBlock) -> Iterator[Seconds]:
-        """Time the tasks of the block's launch in the `with` by time stamps; yield a function that returns times."""
+        """Measure by time stamps the time of each task in the `with` block; yield a function that returns the times."""
         if not valid_bits(self.queue.device):
             yield lambda: None
             return

@@ -3,12 +3,13 @@
 It usually does not wait.
 
 It has the form of a CPU launch, so that everything that launches on a CPU also launches on Vulkan. It fills the next
-slot of the kernel's ring (ring.py), argument block and groups of each entry, and submits the command buffer that was
-recorded for that slot. The block holds addresses of the host; the slot gets the device's addresses (arena.py).
+entry of the kernel's ring (ring.py) with the argument block and the number of workgroups of each entry point, and
+submits the command buffer that was recorded for that entry. The block holds addresses of the host; the ring entry gets
+the device's addresses (arena.py).
 
 Invariant: `launch` is called with the interpreter's lock held, and nothing else submits to the queue; so the queue, the
-words of the device and the ring have one user at a time, and no further lock is needed. It waits only if the slot is
-still in use, which is when the device is that many launches of one kernel behind.
+words of the device and the ring have one user at a time, and no further lock is needed. It waits only if the ring entry
+is still in use, which is when the device is that many launches of one kernel behind.
 
 A task has as many groups as its iterations need where the host can count them, and none where it has no iterations. In
 these cases the host also writes the box, and no shader computes bounds.
@@ -71,12 +72,12 @@ _NULL = ir.LLVMValue(PTR, "null")
 
 
 def is_host_bound(kernel: Kernel, task: int, options: Options) -> bool:
-    """Return True if the host computes the box of a task. In debug builds the device does, because it reports traps."""
+    """Return True if the host computes the box of a task. In debug builds the device does, to report traps."""
     return not options.debug and is_countable(kernel.tasks[task])
 
 
 def needed_entries(kernel: Kernel, entries: Entries, options: Options) -> list[tuple[str, int | None]]:
-    """Return the entry points except those that compute a box which the host computes itself."""
+    """Return the entry points without those that compute a box, where the host computes the box itself."""
     kinds = ((name.partition("_"), task, name) for name, task in entries)
     return [
         (name, task)
@@ -99,10 +100,10 @@ def host_code(
 
     Args:
         kernel: kernel without exits
-        layout: layout of the whole block, of which a slot gets `passed` bytes
+        layout: layout of the whole block, of which an entry of the ring gets `passed` bytes
         entries: entry points in order of dispatch
-        counts_at: offset of the groups in a slot
-        slots: number of slots of the ring
+        counts_at: offset of the workgroup counts in a ring entry
+        slots: number of entries of the ring
         most: greatest number of threads of a task
         options: options of the build
         summed: tasks whose threads keep sums
@@ -194,7 +195,7 @@ class _LaunchWriter:
         return b.select(unwanted, const(I64, 0), self._whole_groups(task, self._deciding(task)))
 
     def _deciding(self, index: int) -> ir.LLVMValue:
-        """Return the most threads that the shader which lists the iterations that pass a gate may have."""
+        """Return the greatest number of threads of the shader that lists a task's iterations that pass the gate."""
         b, few = self.b, const(I64, min(BUSY, self.most))
         part = b.udiv(self._iterations(index), const(I64, ROUNDS[-1]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])

@@ -27,7 +27,7 @@ class Buffer:
     """Represent one Vulkan buffer with its memory. The constructor raises DeviceError if memory is short.
 
     Attributes:
-        device: the device
+        device: Vulkan device that the buffer belongs to
         size: number of bytes
         hidden: the host never looks at the memory, so it may lie where only the device reaches
         kind: number of the memory type that the buffer has
@@ -121,7 +121,7 @@ class DeviceLocalMemory:
         self._buffers.pop(address).free()
 
     def free_memory(self) -> tuple[int, int]:
-        """Return the bytes of device memory that are not allocated here, and the bytes of all device memory."""
+        """Return the bytes of device memory that this object has not allocated, and the bytes of all device memory."""
         total = self.device.memory_types[0][1]
         return total - sum(buffer.size for buffer in self._buffers.values()), total
 
@@ -174,7 +174,7 @@ class VulkanHeap:
     """Hold the slabs of the adstack heap, one buffer each. A slab that grows loses its values.
 
     Attributes:
-        device: the device
+        device: Vulkan device whose memory the slabs use
         limit: greatest number of bytes of all slabs; None for what the memory of the device holds
         slabs: buffer of each slab that has one
         peak: greatest number of bytes of each slab since the last reset

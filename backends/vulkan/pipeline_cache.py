@@ -1,6 +1,6 @@
 """This module stores on disk the pipelines that a driver has compiled, so that later processes can load them.
 
-An entry is the content of a VkPipelineCache, by device, driver and module. Drivers look at the head of such data before
+An entry is the data of a VkPipelineCache, by device, driver and module. Drivers look at the head of such data before
 they use it, and the cache on disk returns only what it wrote; so any other data counts as no data.
 """
 

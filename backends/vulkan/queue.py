@@ -41,7 +41,7 @@ class Queue(DeviceQueue):
     """Represent the only queue of a device, with its timeline semaphore and its error record.
 
     Attributes:
-        device: the device
+        device: Vulkan device that runs the work
         counters: numbers of waits and of copies to the host
         table: words that machine code reads (see host_code.py)
         arena: memory that host and device share

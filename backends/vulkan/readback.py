@@ -1,8 +1,8 @@
 """This module copies large arrays to the host through memory that the host reads fast.
 
-The host does not cache memory of a card that it sees: each read goes over the bus. So the device first copies the
-content into a buffer in memory of the host, part by part. Copies are submitted as launches are, by machine code of a
-kernel without tasks, so they keep the rule that the queue has one user at a time (host_code.py).
+The host does not cache memory of a card that it sees: each read goes over the bus. So the device first copies the array
+into a buffer in memory of the host, part by part. Copies are submitted as launches are, by machine code of a kernel
+without tasks, so they keep the rule that the queue has one user at a time (host_code.py).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class RecordedCommands:
         self._sets = [made[k] for k in range(count)]
 
     def _drop_sets(self) -> None:
-        """Free the descriptor sets with the pool that they come from."""
+        """Free all descriptor sets, together with the Vulkan pool from which they were allocated."""
         if self._pool is not None:
             self.device.vk.vkDestroyDescriptorPool(self.device.handle, self._pool, None)
         self._pool, self._sets = None, []

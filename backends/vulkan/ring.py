@@ -1,8 +1,9 @@
 """This module holds the ring of a kernel: entries of memory with recorded commands, which launches reuse in turn.
 
-A slot is the argument block, the tail that the module wants behind it, and the groups of each entry. The command buffer
-pushes the slot's address and dispatches each entry with the groups that the slot names, so it is recorded once for all
-launches. A slot is used again when the timeline has passed the value of its last launch.
+An entry of the ring is the argument block, the tail that the module wants after it, and the number of workgroups of
+each entry point. The command buffer pushes the ring entry's address and dispatches each entry point with the number of
+workgroups that stands there, so it is recorded once for all launches. A ring entry is used again when the timeline has
+passed the value of its last launch.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class Ring:
     """Represent the ring of one kernel, whose entries hold the argument blocks of launches in turn.
 
     Attributes:
-        queue: queue to which the slots are submitted
-        counts_at: offset of the groups in a slot
-        piece: memory of the slots
+        queue: queue to which the entries are submitted
+        counts_at: offset of the workgroup counts in an entry
+        piece: memory of the entries
         words: words that machine code reads (see host_code.py)
     """
 

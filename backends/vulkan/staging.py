@@ -1,4 +1,4 @@
-"""This module copies host arrays to the device for one launch, and copies written ones back after it.
+"""This module copies host arrays to the device for one launch, and copies the written ones back afterwards.
 
 Arrays that share memory share it on the device too: arrays whose bytes overlap are one run, which is copied once and
 lies in one buffer, at the same alignment.
@@ -48,8 +48,8 @@ class StagedRange:
     """Represent the range begin .. end of host addresses, and the device memory that holds a copy of these bytes.
 
     Attributes:
-        begin: first address
-        end: address after the last byte
+        begin: first host address of the range
+        end: host address after the last byte
         buffer: memory that holds the copy, from byte `begin % ALIGN` on
     """
 
@@ -126,7 +126,7 @@ class Staging:
 
 
 def merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return (begin, end) of each range that results from merging overlapping ones of sorted (address, size) spans.
+    """Return (begin, end) of the ranges that result from merging overlapping spans, given as sorted (address, size).
 
     Spans that touch without overlapping stay apart.
     """

@@ -1,7 +1,7 @@
 """This module measures the time of each task of a launch, by time stamps between the dispatches.
 
-A profile launches through a ring of its own, whose command buffers write a stamp before each entry and behind the last.
-So other launches pay nothing.
+A profile launches through a ring of its own, whose command buffers write a time stamp before each entry point and after
+the last one. So other launches pay nothing.
 """
 
 from __future__ import annotations

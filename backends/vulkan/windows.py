@@ -25,8 +25,8 @@ class BufferWindow:
     """Represent a range of a buffer that one storage buffer binding of a shader accesses.
 
     Attributes:
-        buffer: the buffer
-        offset: first byte
+        buffer: Vulkan buffer that contains the range
+        offset: offset of the first byte in the buffer
         size: number of bytes
     """
 
@@ -50,10 +50,10 @@ class Windows:
     The constructor raises DeviceError if a window or the buffer is too large.
 
     Attributes:
-        arrays: arrays by name
+        arrays: arrays of the launch, by name
         bindings: number of the binding of each array, by name
         buffer: buffer that holds the copies
-        windows: windows by binding
+        windows: window of each binding, by its number
     """
 
     def __init__(

@@ -18,7 +18,7 @@ _REASON = 160
 
 @dataclass(frozen=True)
 class Ended:
-    """Represent how a process ended.
+    """Represent how a process ended: by its exit status and its output.
 
     Attributes:
         status: its exit status; negative for a signal, and None if it was stopped at its time limit.
@@ -30,7 +30,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """Return why the process failed, in one line, or an empty text if it did not fail."""
+        """Return the reason why the process failed, in one line, or an empty text if it succeeded."""
         if self.status == 0:
             return ""
         if self.status is None:
@@ -41,7 +41,7 @@ class Ended:
 
 
 def run(command: Sequence[str], limit: float, folder: Path | None = None, given: Mapping[str, str] = {}) -> Ended:
-    """Run a command and wait for its end; stop it, and the processes that it started, at the limit.
+    """Run a command and wait for its end; at the time limit, stop it and the processes that it has started.
 
     Args:
         command: the program and its arguments.
@@ -72,7 +72,8 @@ def run(command: Sequence[str], limit: float, folder: Path | None = None, given:
 def last_error(output: str) -> str:
     """Return the exception that a text of tracebacks shows last, or else its last line.
 
-    A message of stackgrad has its sentence on a later line than `file:line`, so that the first lines are joined.
+    The first lines of a message are joined, because the sentence of a message of stackgrad stands below the line with
+    `file:line`.
     """
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in output.splitlines() if line.strip()]
     begin = max((number for number, line in enumerate(lines) if line.startswith("Traceback")), default=None)
@@ -83,6 +84,6 @@ def last_error(output: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text in one line that a table has room for."""
+    """Return a text as one line, cut to the length for which a table has room."""
     plain = " ".join(text.split())
     return plain if len(plain) <= _REASON else plain[: _REASON - 1] + "…"

@@ -14,7 +14,7 @@ Row = tuple[str, str, str]
 
 
 def programs(checkout: Path) -> dict[str, Path]:
-    """Return the programs of a checkout by their names: its scripts that can be started.
+    """Return the programs of a checkout of DiffTaichi by name: its scripts that can be started.
 
     Args:
         checkout: the folder of the checkout, whose programs lie in `examples` or in itself.
@@ -24,11 +24,11 @@ def programs(checkout: Path) -> dict[str, Path]:
 
 
 def run_program(name: str, file: Path, python: str, limit: float, arguments: list[str]) -> Row:
-    """Run a program in a process and folder of its own, and return its row.
+    """Run one program in a process and folder of its own, and return its row of the table of results.
 
     Args:
         name: the name of the program.
-        file: its script.
+        file: the script of the program.
         python: the interpreter that has stackgrad.
         limit: the number of seconds that the program may take.
         arguments: the arguments of the program.
@@ -51,12 +51,12 @@ def main(
     limit: float = 300.0,
     arguments: list[str] | None = None,
 ) -> int:
-    """Run programs of a checkout, print a table, and return the exit status: 1 if a program fails.
+    """Run programs of a checkout of DiffTaichi, print a table, and return the exit status: 1 if a program fails.
 
     Args:
         checkout: the folder of the checkout.
         names: names of programs; all if there are none.
-        python: the interpreter.
+        python: the interpreter that runs the programs; it has stackgrad.
         limit: the number of seconds that a program may take.
         arguments: the arguments of each program.
     """

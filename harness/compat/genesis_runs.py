@@ -48,7 +48,7 @@ class SideRun:
 
 
 def absent(python: str) -> str | None:
-    """Return what to install so that an interpreter can run scenes, or None if it has everything."""
+    """Return a text that says what to install so that an interpreter can run scenes, or None if it has everything."""
     missing = [name for name in PACKAGES if not installed(name, python)]
     if not missing:
         return None
@@ -59,12 +59,12 @@ def absent(python: str) -> str | None:
 
 
 def run_side(scene: str, side: str, python: str, precision: str, repeat: int, limit: float) -> SideRun:
-    """Run a scene on one library in a process of its own; nothing compiled earlier is read.
+    """Run a scene on one library in a process of its own, without code that was compiled earlier.
 
     Args:
         scene: a key of SCENES.
         side: a key of SIDES.
-        python: the interpreter.
+        python: the interpreter that runs the scene.
         precision: "32" or "64".
         repeat: the number of timed steps or backward passes.
         limit: the number of seconds that the process may take.
@@ -79,13 +79,13 @@ def run_side(scene: str, side: str, python: str, precision: str, repeat: int, li
 
 
 def read_result(text: str) -> SideRun:
-    """Return the run that a process of scenes.py has written."""
+    """Return the result of one run of a scene, parsed from the JSON text that scenes.py has written."""
     found = json.loads(text)
     return SideRun({name: np.array(values) for name, values in found["arrays"].items()}, found["times"])
 
 
 def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Return the greatest difference of two arrays as part of the greatest value of the second one.
+    """Return the greatest difference between two arrays, divided by the greatest magnitude in the second one.
 
     It is infinite if the shapes differ or a value is not finite.
     """
@@ -108,7 +108,7 @@ def verdict(differences: Mapping[str, float], precision: str) -> str:
 
 
 def rows(scene: str, runs: Mapping[str, SideRun], precision: str) -> list[tuple[str, ...]]:
-    """Return the rows of the table for one scene: one for each time that a library has."""
+    """Return the rows of the table for one scene: one for each kind of time that was measured."""
     ours, theirs = runs[OURS], runs[THEIRS]
     problems = [f"{side} fails: {found.problem}" for side, found in runs.items() if found.problem]
     apart = {} if problems else {k: difference(a, theirs.arrays[k]) for k, a in ours.arrays.items()}

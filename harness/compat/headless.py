@@ -20,7 +20,10 @@ PICTURES = ("cv2", "matplotlib", "imageio")
 
 
 class Silence:
-    """Represent something that draws: every attribute and every call gives a silence again; it is an empty sequence."""
+    """Represent a dummy for windows, plots and images: each attribute or call of a dummy is the dummy itself.
+
+    As a sequence it is empty.
+    """
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -28,7 +31,7 @@ class Silence:
         return self
 
     def __call__(self, *args: object, **named: object) -> Silence:
-        """Return a silence for any call."""
+        """Return the dummy itself, whatever the arguments are."""
         return self
 
     def __iter__(self) -> Iterator[Silence]:
@@ -38,14 +41,14 @@ class Silence:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Let exceptions pass."""
+        """Let an exception of the `with` block pass on to the caller."""
 
     def __bool__(self) -> bool:
         return False
 
 
 class SilentModule(ModuleType):
-    """Represent a module that draws: each of its names is a silence."""
+    """Represent a dummy module in place of a package that draws: each of its names is a `Silence`."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -54,26 +57,26 @@ class SilentModule(ModuleType):
 
 
 class SilentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Find the packages of pictures and make silent modules of them."""
+    """Load a `SilentModule` in place of each package that draws, when a program imports it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of a silent module, or None for another module."""
+        """Return the spec of a dummy module if the name belongs to a package that draws, else None."""
         if fullname.partition(".")[0] not in PICTURES:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """Return a silent module."""
+        """Return a new dummy module for a spec of `find_spec`."""
         return SilentModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: a silent module has no content."""
+        """Do nothing, because a dummy module has no code to run."""
 
 
 def main(script: str, arguments: list[str]) -> None:
-    """Run a program as Python would, with Taichi on stackgrad and nothing drawn."""
+    """Run a program of Taichi as Python would, on stackgrad and without drawing anything."""
     from stackgrad.compat.finder import install
 
     sys.meta_path.insert(0, SilentFinder())

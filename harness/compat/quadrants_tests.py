@@ -1,4 +1,4 @@
-"""Run the tests of automatic differentiation of a checkout of Quadrants on stackgrad."""
+"""Run the tests of automatic differentiation in a checkout of Quadrants on stackgrad."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[str, str, str]
 
 
 def test_files(checkout: Path, names: list[str]) -> list[Path]:
-    """Return the files of a checkout that hold tests: those that are named, else all tests of differentiation.
+    """Return the test files of a checkout that are named or, without names, all that test differentiation.
 
     Args:
         checkout: the folder of the checkout.
@@ -49,7 +49,7 @@ def run_file(file: Path, checkout: Path, python: str, limit: float) -> list[Row]
     """Run a file of tests in a process of its own, and return a row for each test.
 
     Args:
-        file: the file.
+        file: the file of tests to run.
         checkout: the folder from which the tests import their helpers.
         python: the interpreter; it needs pytest and stackgrad.
         limit: the number of seconds that the file may take.
@@ -66,12 +66,12 @@ def run_file(file: Path, checkout: Path, python: str, limit: float) -> list[Row]
 
 
 def read_report(text: str) -> list[Row]:
-    """Return the tests of a JUnit report: name, outcome and reason of each."""
+    """Return the tests in the text of a JUnit report as rows: name, outcome and reason of each test."""
     return [_row(case) for case in ElementTree.fromstring(text).iter("testcase")]
 
 
 def _row(case: ElementTree.Element) -> Row:
-    """Return the row of one test of a JUnit report."""
+    """Return the table row of one test of a JUnit report: its name, outcome and reason."""
     for child in case:
         if child.tag in ("failure", "error", "skipped"):
             outcome = {"failure": "failed"}.get(child.tag, child.tag)
@@ -85,7 +85,7 @@ def main(checkout: str, names: list[str], python: str = sys.executable, limit: f
     Args:
         checkout: the folder of the checkout.
         names: files of tests; all tests of differentiation if there are none.
-        python: the interpreter.
+        python: the interpreter that runs the tests.
         limit: the number of seconds that a file may take.
     """
     folder = Path(checkout).resolve()

@@ -22,7 +22,7 @@ WARM = 2
 
 @dataclass
 class Scene:
-    """Represent a scene of Genesis that was described and is not yet built.
+    """Represent a scene of Genesis, described but not built yet, with functions that set its inputs and read results.
 
     Attributes:
         scene: the scene of Genesis.
@@ -40,7 +40,7 @@ class Scene:
 
 
 def _plane_and(gs: Any, morph: Any, material: Any = None, **options: Any) -> tuple[Any, Any]:
-    """Return a scene with a floor and one entity, and this entity."""
+    """Return a scene of a floor and one other entity, and that entity."""
     scene = gs.Scene(show_viewer=False, **options)
     scene.add_entity(gs.morphs.Plane())
     return scene, scene.add_entity(morph, **({"material": material} if material else {}))
@@ -55,21 +55,21 @@ def _small_box(gs: Any, height: float = 0.15, size: float = 0.1) -> Any:
 
 
 def rigid_box(gs: Any) -> Scene:
-    """Drop a rigid box, tilted, on a floor."""
+    """Return a scene in which a tilted rigid box drops on a floor."""
     box = gs.morphs.Box(pos=(0.0, 0.0, 0.09), size=(0.1, 0.1, 0.1), euler=(20.0, 10.0, 0.0))
     scene, entity = _plane_and(gs, box, sim_options=_sim(gs))
     return Scene(scene, entity.get_verts)
 
 
 def franka(gs: Any) -> Scene:
-    """Let a robot arm with nine joints fall from its first pose."""
+    """Return a scene in which a robot arm with nine joints falls from its first pose."""
     arm = gs.morphs.MJCF(file="xml/franka_emika_panda/panda.xml")
     scene, entity = _plane_and(gs, arm, sim_options=_sim(gs))
     return Scene(scene, entity.get_links_pos)
 
 
 def duck(gs: Any) -> Scene:
-    """Drop a mesh of a duck on a floor."""
+    """Return a scene in which a mesh of a duck drops on a floor."""
     # One convex hull: cutting the mesh into several takes a minute that has nothing to do with kernels.
     hull = {"decompose_object_error_threshold": float("inf")}
     mesh = gs.morphs.Mesh(file="meshes/duck.obj", scale=0.04, pos=(0.0, 0.0, 0.1), **hull)
@@ -82,14 +82,14 @@ def _mpm_options(gs: Any) -> Any:
 
 
 def mpm(gs: Any) -> Scene:
-    """Drop an elastic cube of material points on a floor."""
+    """Return a scene in which an elastic cube of material points drops on a floor."""
     cube, elastic = _small_box(gs, 0.08), gs.materials.MPM.Elastic(sampler="regular")
     scene, entity = _plane_and(gs, cube, elastic, sim_options=_sim(gs, 4), mpm_options=_mpm_options(gs))
     return Scene(scene, entity.get_particles_pos)
 
 
 def sph(gs: Any) -> Scene:
-    """Drop a cube of water on a floor."""
+    """Return a scene in which a cube of water drops on a floor."""
     options = gs.options.SPHOptions(lower_bound=(-0.3, -0.3, 0.0), upper_bound=(0.3, 0.3, 0.6), particle_size=0.02)
     water = gs.materials.SPH.Liquid(sampler="regular")
     scene, entity = _plane_and(gs, _small_box(gs), water, sim_options=_sim(gs, 4), sph_options=options)
@@ -97,7 +97,7 @@ def sph(gs: Any) -> Scene:
 
 
 def pbd(gs: Any) -> Scene:
-    """Let a cloth fall on a floor."""
+    """Return a scene in which a cloth falls on a floor."""
     options = gs.options.PBDOptions(lower_bound=(-1.0, -1.0, 0.0), upper_bound=(1.0, 1.0, 1.0))
     cloth = gs.morphs.Mesh(file="meshes/cloth.obj", scale=0.5, pos=(0.0, 0.0, 0.05))
     material = gs.materials.PBD.Cloth()
@@ -106,7 +106,7 @@ def pbd(gs: Any) -> Scene:
 
 
 def fem(gs: Any) -> Scene:
-    """Drop an elastic cube of finite elements on a floor."""
+    """Return a scene in which an elastic cube of finite elements drops on a floor."""
     scene = gs.Scene(show_viewer=False, sim_options=_sim(gs, 20))
     material = gs.materials.FEM.Elastic(E=1e5, nu=0.4, rho=1000.0)
     entity = scene.add_entity(_small_box(gs, 0.055), material=material)
@@ -119,7 +119,7 @@ def _leaf(gs: Any, values: list[float]) -> Any:
 
 
 def mpm_grad(gs: Any) -> Scene:
-    """Differentiate the flight and the landing of an elastic cube with respect to where and how it starts."""
+    """Return a scene that differentiates an elastic cube's flight and landing by its first position and velocity."""
     scene = gs.Scene(show_viewer=False, sim_options=_sim(gs, 10, requires_grad=True), mpm_options=_mpm_options(gs))
     entity = scene.add_entity(_small_box(gs, 0.06), material=gs.materials.MPM.Elastic(sampler="regular"))
     place, speed = _leaf(gs, [0.0, 0.0, 0.055]), _leaf(gs, [0.3, 0.2, -1.0])
@@ -132,7 +132,7 @@ def mpm_grad(gs: Any) -> Scene:
 
 
 def rigid_grad(gs: Any) -> Scene:
-    """Differentiate the slide of a rigid box on a floor with respect to where and how it starts."""
+    """Return a scene that differentiates the slide of a rigid box on a floor by its first position and velocity."""
     scene, entity = _plane_and(gs, _small_box(gs, 0.06), sim_options=_sim(gs, 1, requires_grad=True))
     place, speed = _leaf(gs, [0.0, 0.0, 0.0499]), _leaf(gs, [0.3, 0.2, -0.1, 0.1, 0.2, 0.3])
 
@@ -162,7 +162,7 @@ def _timed(call: Callable[[], Any]) -> float:
 
 
 def run_forward(scene: Scene, repeat: int) -> Run:
-    """Step a scene. Return how far everything moved, and the times of the first step and of a later one."""
+    """Run steps of a scene. Return how far everything moved, and the times of the first step and of a later one."""
     start = scene.read().clone()
     first = _timed(scene.scene.step)
     for _ in range(WARM):

@@ -26,17 +26,17 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def store(file: Path, name: str, title: str, head: Sequence[str], rows: Rows) -> None:
-    """Write a table to a part of a page, and keep the rows of the page's table about other subjects.
+    """Write a table into the named part of a Markdown page, in place of earlier rows about the same subjects.
 
     The part begins with `<!-- NAME -->` and ends with `<!-- end of NAME -->`; a page without it gets it at its end. A
     subject is the first cell of a row, and rows with an empty first cell belong to the row above.
 
     Args:
         file: the page; it need not exist.
-        name: the name of the part.
+        name: the name of the part, which marks its beginning and end.
         title: the line above the table.
         head: the titles of the columns.
-        rows: the new rows.
+        rows: the rows to add; they replace rows with the same subject.
     """
     page = file.read_text(encoding="utf-8") if file.exists() else ""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
@@ -50,14 +50,14 @@ def store(file: Path, name: str, title: str, head: Sequence[str], rows: Rows) ->
 
 
 def read(text: str) -> list[list[str]]:
-    """Return the rows of the first Markdown table of a text, without its head."""
+    """Return the rows of the first Markdown table in a text, without its header."""
     lines = [line.strip() for line in text.splitlines() if line.startswith("|")]
     cells = ([cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:])
     return list(cells)
 
 
 def by_subject(rows: Rows) -> dict[str, list[Sequence[str]]]:
-    """Return the rows of each subject; a row with an empty first cell belongs to the row above."""
+    """Return the rows of a table by subject, which is the first cell; rows without one belong to the row above."""
     subjects: dict[str, list[Sequence[str]]] = {}
     subject = ""
     for row in rows:

@@ -1,6 +1,6 @@
 """This module runs recorded launches of a program again on every executor and reports how the results compare.
 
-Invariant: each specialization of a kernel has a row for both directions, whatever became of its launches.
+Invariant: each specialization of a kernel has a row of the report for both directions, whatever became of its launches.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def check_launches(
 
 
 class _Shared:
-    """A `_Shared` is a copy of a recorded launch whose kernel is an equal, earlier object, so compiled already."""
+    """A `_Shared` is a recorded launch that refers to an equal kernel of an earlier launch, compiled already."""
 
     def __init__(self, launch: CapturedLike, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -121,7 +121,7 @@ class LaunchExecutor:
     def gradient(
         self, kernel: Kernel, before: Arrays, after: Arrays, scalars: Scalars, draws: Draws, seeds: Arrays
     ) -> Arrays:
-        """Run the grad kernel on the contents that the forward kernel left, from cotangents. Return the adjoints.
+        """Run the grad kernel on the final contents of the arrays, starting from cotangents, and return the adjoints.
 
         Arrays that the kernel overwrites and its gradient reads are taken from the initial contents. Gradients that
         the kernel reads are taken from the initial contents if these have copies of them, as a recorded launch has.
@@ -171,7 +171,7 @@ class LaunchExecutor:
 
 
 def in_blocks(total: int, width: int) -> Iterable[tuple[int, int]]:
-    """Return the iterations in a few large chunks (begin, end), with the last chunk first."""
+    """Return ranges (begin, end) that divide `total` iterations into a few large chunks, last chunk first."""
     size = max(1, min(width, -(-total // _CHUNKS)))
     return reversed([(start, min(start + size, total)) for start in range(0, total, size)])
 
@@ -237,7 +237,7 @@ def _emulated(name: str) -> Backend:
 
 
 def backend_by_name(name: str) -> Backend:
-    """Return the backend with this name; if its launches do not wait for their end, they are made to wait.
+    """Return the backend with this name, wrapped if necessary so that its launches have ended when they return.
 
     Raises:
         UnknownBackend: no executor has this name.

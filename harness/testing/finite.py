@@ -15,7 +15,7 @@ def is_finite(array: np.ndarray) -> bool:
 def nonfinite_fault(
     kernel: str, direction: str, array: str, content: np.ndarray, launch: int, before: bool
 ) -> ReportedFault:
-    """Return the finding for an array in which a launch left NaN or infinity.
+    """Return the fault to report for an array in which a launch left NaN or infinity.
 
     Args:
         kernel: the name of the kernel.

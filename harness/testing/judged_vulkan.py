@@ -51,7 +51,7 @@ def validate(code: bytes) -> str:
 class ReorderedVulkan:
     """This class wraps the Vulkan functions, and records the dispatches between two barriers in reverse order.
 
-    Every other command is recorded behind the dispatches that came before it.
+    Every other command is recorded after the dispatches that came before it.
     """
 
     def __init__(self, functions: Any) -> None:

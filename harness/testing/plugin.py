@@ -48,7 +48,7 @@ It raises AssertionError if executors disagree.
 
 
 def probes() -> Mapping[str, Probe]:
-    """Return the probe result of every backend: a report if and how the backend can run on this machine."""
+    """Return, by name, the Probe of every backend, which says whether the backend can run on this machine."""
     from ...backends import registry
 
     return registry.probe_all()
@@ -186,7 +186,7 @@ class BackendUnderTest:
     name: str
 
     def init(self, **options: Any) -> None:
-        """Start the runtime again on this backend with the options of `sg.init`; fields of the old one become stale."""
+        """Restart the runtime on this backend with the options of `sg.init`; fields made before become invalid."""
         from ...runtime.session import init
 
         init(arch=self.name, **options)
@@ -197,7 +197,7 @@ class BackendUnderTest:
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Iterator[BackendUnderTest]:
-    """Start the runtime on one backend of the marker `backends`, and reset it after the test."""
+    """Start the runtime on one of the backends that the marker `backends` names, and reset it after the test."""
     marker = request.node.get_closest_marker("backends")
     if marker is None:
         pytest.fail("`backend` needs @pytest.mark.backends(...) on the test", pytrace=False)

@@ -41,7 +41,7 @@ class OpenPanel(ExecutorPanel):
 
 
 class ThoroughReplay(Replay):
-    """Represent a replay whose gradient all oracles judge; a plain replay uses the first oracle that can run it."""
+    """Represent a replay whose gradient all oracles judge, where a plain replay asks only the first able oracle."""
 
     def _settle(
         self, jax: Comparison, standard: Standard, seeds: Arrays, reruns: Sequence[Outcome], cost: LaunchCost | None
@@ -105,12 +105,12 @@ def _replays(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ThoroughRep
 
 
 def value_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCase]:
-    """Return the comparisons of the values of a recorded launch, one `ReplayCase` for each precision."""
+    """Return the comparisons of the values of a recorded launch, one replay case for each precision."""
     return [r if isinstance(r, ReplayCase) else next(r.cases()) for r in _replays(launch, panel)]
 
 
 def gradient_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCase]:
-    """Return the comparisons of the values and the gradient of a recorded launch, as a `ReplayCase` each.
+    """Return the comparisons of the values and the gradient of a recorded launch, as replay cases.
 
     There is one for each precision and direction, but none of the gradient if the kernel did not run on the reference.
     """
@@ -121,10 +121,10 @@ def gradient_cases(launch: CapturedLike, panel: ExecutorPanel) -> list[ReplayCas
 
 
 def failures(cases: Sequence[ReplayCase], gradient: bool) -> list[str]:
-    """Return all reasons why the cases of one launch fail, or an empty list if they pass.
+    """Return all reasons why the replay cases of one launch fail, or an empty list if they pass.
 
     Args:
-        cases: all cases of the launch.
+        cases: all replay cases of the launch.
         gradient: True if an oracle must have decided about the gradient.
     """
     found = [f"{column(c)}: {c.reference}: {c.reason}" for c in cases if c.reference not in ("ok", "unsupported")]
@@ -144,7 +144,7 @@ def _decides(case: ReplayCase, gradient: bool) -> bool:
 
 
 def remarks(cases: Sequence[ReplayCase]) -> list[str]:
-    """Return notes on comparisons that neither passed nor failed: unsupported, poisoned or undecided ones."""
+    """Return notes on the comparisons in replay cases that decided nothing: unsupported, poisoned or undecided ones."""
     found = [f"{column(c)}: {c.reason}" for c in cases if c.reference == "unsupported"]
     for case in cases:
         open_ = [c for c in case.comparisons if c.verdict not in FAILURES and c.reason]
@@ -153,7 +153,7 @@ def remarks(cases: Sequence[ReplayCase]) -> list[str]:
 
 
 def column(case: ReplayCase) -> str:
-    """Return the column heading of a case, which names values or gradient, and the precision."""
+    """Return the heading of a replay case's column in the table: values or gradient, and the precision."""
     return f"{'values' if case.direction == 'forward' else 'gradient'} {case.precision}"
 
 
@@ -181,6 +181,6 @@ def _cell(cases: Sequence[ReplayCase], name: str, col: str) -> str:
 
 
 def explain(cases: Sequence[ReplayCase], wrong: Sequence[str]) -> str:
-    """Return the message of a failed check: the kernels, the reasons, and the table of verdicts."""
+    """Return the message of a failed check: the kernels, the reasons `wrong`, and the table of verdicts."""
     kernels = dict.fromkeys(case.kernel.name for case in cases)
     return "\n".join([f"kernel {', '.join(kernels)}:", *wrong, "", table(cases)])

@@ -65,10 +65,10 @@ Direction = Literal["forward", "reverse"]
 
 @dataclass(frozen=True)
 class ReplayCase:
-    """Represent the replay of a launch in one direction and precision, with the comparisons of all executors.
+    """Represent the comparisons of all executors on one recorded launch, in one direction and precision.
 
     Attributes:
-        kernel: the kernel.
+        kernel: the kernel that was launched.
         direction: "forward" or "reverse".
         precision: the label of the precision, such as "f64" or "exact".
         reference: "ok", or the verdict on the reference itself.
@@ -125,7 +125,7 @@ class ExecutorPanel:
 
 
 def replay(launch: CapturedLike, panel: ExecutorPanel) -> Iterator[ReplayCase]:
-    """Yield the comparisons of a recorded launch, one case for each direction and precision."""
+    """Yield the comparisons of a recorded launch as replay cases, one for each direction and precision."""
     own = LaunchSetting.of(launch)
     label = str(narrowest_type(own.kernel) or "exact")
     if launch.kind == "reverse":
@@ -175,7 +175,7 @@ class Replay:
         return self.label in ("f64", "exact")
 
     def cases(self) -> Iterator[ReplayCase]:
-        """Yield the forward case and, if the forward kernel ran, the reverse case."""
+        """Yield the replay case of the forward launch and, if the forward kernel ran, that of its gradient."""
         outcome, seconds = timed(self.panel.reference, lambda: self._forward(self.panel.reference, self.setting))
         if not isinstance(outcome, OkOutcome):
             yield self._stopped("forward", outcome, self._traps(outcome))
@@ -199,7 +199,7 @@ class Replay:
         return ReplayCase(self.source, "forward", self.label, "ok", "", tuple(found), seconds)
 
     def _traps(self, expected: Outcome) -> list[Comparison]:
-        """Return comparisons of the backends' traps, from kernels with checks, with the trap of the reference."""
+        """Return the comparison of each backend's trap, from a kernel with checks, with the trap of the reference."""
         found = []
         for executor in self.panel.backends if isinstance(expected, TrapOutcome) else ():
             outcome = attempt(partial(self._forward, executor.checked(), self.setting))
@@ -241,7 +241,7 @@ class Replay:
         return ReplayCase(self.source, "reverse", self.label, "ok", "", tuple(found), seconds, stacks)
 
     def reverse_as_run(self) -> ReplayCase:
-        """Return the case of a recorded reverse launch, which starts from the adjoints recorded before it."""
+        """Return the replay case of a recorded reverse launch, which starts from the adjoints recorded before it."""
         assert self.after is not None
         arrays, ours, u = self.setting.arrays, self.panel.reference, self.precision.u
         seeds = {name: arrays[name + GRAD] for name in self.names if name + GRAD in arrays}
@@ -364,7 +364,7 @@ class Replay:
             return None
 
     def _stopped(self, direction: Direction, outcome: Outcome, found: Sequence[Comparison] = ()) -> ReplayCase:
-        """Return the case of a launch that ended on the reference with a trap, a refusal or no result."""
+        """Return the replay case of a launch that ended on the reference with a trap, a refusal or no result."""
         if isinstance(outcome, TrapOutcome):
             return ReplayCase(self.source, direction, self.label, "trap", str(outcome), tuple(found))
         assert isinstance(outcome, UnsupportedOutcome | RefusedOutcome | PoisonedOutcome | UndecidedOutcome)
@@ -373,7 +373,7 @@ class Replay:
 
 
 def timed(executor: Executor, run: Callable[[], Arrays]) -> tuple[Outcome, float | None]:
-    """Return the outcome of a launch and its seconds; a short launch on a backend is the median of three."""
+    """Return the outcome of a launch and its seconds, for a short launch on a backend the median of three launches."""
     outcome = attempt(run)
     measured = [executor.seconds]
     if isinstance(outcome, OkOutcome) and isinstance(executor, LaunchExecutor) and (executor.seconds or 0.0) < FAST:

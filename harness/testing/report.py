@@ -28,7 +28,7 @@ class ReportedFault:
     """Represent a fault of the program, such as a NaN, that was found without comparing executors.
 
     Attributes:
-        text: the message.
+        text: the message for the report.
         kernel: the kernel concerned; empty if the fault concerns the program.
         array: the array concerned, or empty.
     """
@@ -113,13 +113,13 @@ class CheckReport:
 
     @property
     def open_share(self) -> float:
-        """Return the share of undecided or poisoned comparisons; those of unsupported kernels do not count."""
+        """Return the share of comparisons that were undecided or poisoned; unsupported ones do not count."""
         decisive = sum(self.counts[v] for v in _DECISIVE)
         return sum(self.counts[v] for v in OPEN) / decisive if decisive else 0.0
 
     @property
     def failures(self) -> list[str]:
-        """Return all reasons why the check fails, one on each line, or an empty text if it passes."""
+        """Return all reasons why the check fails, or an empty list if it passes."""
         found = [f"the program failed: {self.error}"] if self.error else []
         found += [finding.text for finding in self.findings]
         for row in (r for r in self.rows if r.verdict in FAILURES):
@@ -168,11 +168,11 @@ def _number(value: float) -> float | None:
 
 
 def make_row(name: str, cases: Sequence[ReplayCase], launches: int) -> ReportRow:
-    """Return the row for all cases of one kernel and direction.
+    """Return the report row of one kernel and direction, from the replay cases of its launches.
 
     Args:
         name: the name of the kernel.
-        cases: at least one case.
+        cases: at least one replay case.
         launches: how often the program launched the kernel in this direction.
     """
     decisive = [c for c in cases if c.verdict != "unsupported"] or list(cases)
@@ -199,7 +199,7 @@ def _stack_text(use: SlabUse) -> str:
 
 
 def _reasons(case: ReplayCase) -> list[str]:
-    """Return the reasons of the comparisons whose verdict is that of the whole case."""
+    """Return the reasons of those comparisons in a replay case whose verdict is that of the whole case."""
     found = [case.reason] if case.reason and case.verdict == case.reference else []
     return found + [f"{case.precision}: {c.reason}" for c in case.comparisons if c.verdict == case.verdict and c.reason]
 
@@ -220,7 +220,7 @@ def _reference_cell(cases: Sequence[ReplayCase]) -> ReportCell:
 
 
 def _cell(pairs: Sequence[tuple[str, Comparison]]) -> ReportCell:
-    """Return the report cell of one executor, made from pairs of precision and comparison.
+    """Return the report cell of one executor, from its comparisons and the precision of each of them.
 
     Declared limits count only if no comparison was possible. Times are those of the last precision.
     """

@@ -196,7 +196,7 @@ def _wider(known: Sensitivity, base: np.ndarray, rerun: np.ndarray) -> Sensitivi
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> tuple[float, bool]:
-    """Return the largest |a - b| over elements finite in both, and True if other elements are equal or both NaN."""
+    """Return the largest |a - b| over elements finite in both, and True if all other elements are equal or both NaN."""
     x, y = (np.asarray(v).astype(np.float64) for v in (a, b))
     finite = np.isfinite(x) & np.isfinite(y)
     alike = bool(np.array_equal(x[~finite], y[~finite], equal_nan=True))

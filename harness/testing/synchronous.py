@@ -77,5 +77,5 @@ class SynchronousBackend:
 
 
 def synchronous_backend(backend: Backend) -> Backend:
-    """Return a backend whose launches have ended when they return: the given one, wrapped if necessary."""
+    """Return a backend whose launches have ended when they return: the given backend, or a wrapper of it."""
     return SynchronousBackend(backend, backend.wait) if isinstance(backend, Remote) else backend

@@ -25,7 +25,7 @@ def script_command(python: str, path: str) -> list[str]:
 
 @contextmanager
 def protect_imports() -> Iterator[None]:
-    """Set up this context so that all Python processes started in it import nothing from the current folder.
+    """Make all Python processes that are started in the `with` block import nothing from the current folder.
 
     Processes that those processes start are protected too.
     """

@@ -133,7 +133,7 @@ class Peer:
         """Start the run of a program on the peer. Return a function that waits for the peer's answer and returns it.
 
         Args:
-            program: the program.
+            program: the program to run.
             gradient_alone: run only the gradient, at the contents that the program starts with.
         """
         reason = self.supports(program)

@@ -2,7 +2,7 @@
 
 A file of a corpus may come from anybody. The annotations of the classes determine what the objects, lists, numbers and
 words of the file may be. One table says which words a field of text may hold, another table how large the numbers of a
-field may be. A field of text without a row is refused, so a new field cannot be forgotten. Everything else (unknown
+field may be. A field of text without an entry is refused, so a new field cannot be forgotten. Everything else (unknown
 keys, keys that come twice, other types, deep nesting, very many objects) raises Malformed with the place in the JSON,
 the reason and the cure.
 """
@@ -159,7 +159,7 @@ class Schema:
         """Return for each attribute of a class its allowed JSON values, and True if the attribute is required.
 
         Raises:
-            KeyError: a field of text has no row in `words`.
+            KeyError: a field of text has no entry in `words`.
         """
         if cls not in self._known:
             hints = get_type_hints(cls)

@@ -62,7 +62,7 @@ def kind(x: ir.LLVMValue) -> str:
 
 
 def format_of(x: ir.LLVMValue) -> FloatFormat:
-    """Return the layout of a value's type in bits."""
+    """Return the FloatFormat, that is, the bit layout, of the type of x."""
     return _FORMATS[kind(x)]
 
 

@@ -212,7 +212,7 @@ def rotate_quadrant(e: ArithEmitter, d: ir.LLVMValue, total: ir.LLVMValue) -> tu
 
 
 def _outside(e: ArithEmitter, name: str, scalar: ir.LLVMFunction) -> ir.LLVMFunction:
-    """Return a function, never inlined, that calls the math library, so that the call costs loops no registers."""
+    """Return a function that calls the math library and is never inlined, so that loops keep their registers."""
 
     def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         e.b.ret(e.b.call(scalar, function.args))

@@ -50,7 +50,7 @@ def cos(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
 
 
 def one_at_zero(e: ArithEmitter, x: ir.LLVMValue, found: ir.LLVMValue) -> ir.LLVMValue:
-    """Return the cosine `found` with an exact 1 where x = 0; the code for f32 alone would round below 1."""
+    """Return the cosine `found`, but exactly 1 where x = 0, which the code for f32 alone would round below 1."""
     # The code gives cos(0) = 1 in f64; rounding leaves the result of f32 below 1.
     if kind(x) == "f64":
         return found
@@ -60,7 +60,7 @@ def one_at_zero(e: ArithEmitter, x: ir.LLVMValue, found: ir.LLVMValue) -> ir.LLV
 def tan(e: ArithEmitter, x: ir.LLVMValue) -> ir.LLVMValue:
     """Return the tangent of x: s/c, or -c/s for odd n, with sine s and cosine c of x - n·pi/2.
 
-    n is the integer nearest to 2x/pi; s and c are sine and cosine of x - n·pi/2.
+    n is the integer nearest to 2x/pi;
     """
     n, total = round_to_integer(e, x, 2 * constants("inverse_pi", x)[0])
     d = _less_multiple(e, x, n, 0.5)

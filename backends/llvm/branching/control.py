@@ -1,8 +1,8 @@
 """This module emits control flow as branching code: one iteration at a time, a branch wherever the IR has one.
 
 Everything that depends on how control flow is emitted is in this module: blocks, loops and jumps, access to memory, and
-traps. Rows of statements reach memory through `load`, `store` and `trap_if` of the flow, so masked code offers the same
-methods, and its own table in place of BRANCHING.
+traps. The table entries of statements reach memory through `load`, `store` and `trap_if` of the flow, so masked code
+offers the same methods, and its own table in place of BRANCHING.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Branching:
 
     Attributes:
         e: Emitter of the function.
-        rows: Rows of the statements that are not control flow.
+        rows: Table entries of the statements that are not control flow.
         leave: Emits what a `return` does.
         frames: Loops and scopes around the open block, innermost last.
         roomy: Adstacks known to have room for the pushes being emitted.
@@ -119,7 +119,7 @@ def trap_with(
         e: Emitter of the function.
         bad: Scalar condition of the error.
         site: Number of the place in the site table.
-        numbers: Emits the two numbers of the error, behind the branch.
+        numbers: Emits the two numbers of the error, in the branch that is taken if `bad` holds.
     """
     b = e.b
     fail, go_on = (e.function.append_basic_block(name) for name in ("fail", "checked"))

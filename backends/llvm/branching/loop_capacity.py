@@ -1,14 +1,14 @@
 """This module emits one check before a loop that its adstacks have room for the pushes of all trips.
 
     for %8 in %3 .. %6 { ..; adstack_push s, %7; .. }      →      room for (trips of the loop) more values, or overflow;
-                                                                  then pushes without a look
+                                                                  then pushes without a check
 
 holds of a stack if every trip pushes the same number of values: all pushes in the loop stand in its body itself, the
 body neither pops nor empties the stack, and nothing leaves the loop early. In any other place each push compares.
 
 On a GPU the same is done for pops: a loop whose trips pop as many values each is compared once, and inside the stack is
 taken to be filled up to the last pop of a trip. Inside these loops the depth serves only for the address of a slot:
-that is kept in a pointer that moves slot by slot (`Cursor`), and the depth gets its new value behind the loop.
+that is kept in a pointer that moves slot by slot (`Cursor`), and the depth gets its new value after the loop.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
                       else:                                                  4 trips, one by one
     the trips left, one by one
 
-The reads are in flight together, and nothing that a trip does holds them up: the loop pushes nothing. Where sines have
+The reads of a group are in flight together, and no trip delays them, because the loop pushes nothing. Where sines have
 no shorter code for small arguments (argument_ranges.py), nothing is compared. `k` of the code below counts trips from
 0.
 """
@@ -62,7 +62,7 @@ class PopGroups:
 
     Attributes:
         e: Emitter of the function.
-        loop: The loop.
+        loop: Loop that pops adstacks.
         begin: First value of the index.
         wide: Trip count in 64 bits.
         word: Type in which trips are counted.
@@ -138,7 +138,7 @@ class PopGroups:
         return small
 
     def _largest(self, values: list[ir.LLVMValue]) -> list[ir.LLVMValue]:
-        """Return the largest magnitude of the values; without a maximum instruction, return all candidates."""
+        """Return a list of magnitudes of which one is the largest of all values; it has one item for values in f32."""
         sizes = [self.e.intrinsic("fabs", v) for v in values]
         while len(sizes) > 1 and sizes[0].type == F32:
             # The instruction prefers numbers to NaN.

@@ -17,7 +17,7 @@ def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.LLVMValue]) -> None
 
     Args:
         e: Emitter of the function.
-        stmt: The print.
+        stmt: The print statement.
         arguments: Arguments in the form that they have in memory.
     """
     b, layout, place = e.b, e.m.layout, pointer(e.m.target.space)
@@ -32,10 +32,7 @@ def record(e: Emitter, stmt: n.Print, arguments: Sequence[ir.LLVMValue]) -> None
 
 
 def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
-    """Define `sg.print`, which reserves space for a record and returns its address, or null if the buffer is full.
-
-    The result is null if the buffer has no room.
-    """
+    """Define `sg.print`, which reserves space for a record and returns its address, or null if the buffer is full."""
     b, m, (buffer, first, printer, head, iteration) = e.b, e.m, function.args
     words = b.lshr(head, const(I64, 32))
     begin = b.atomic_rmw("add", buffer, words, "monotonic")

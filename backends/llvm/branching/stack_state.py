@@ -19,8 +19,8 @@ class StackGroup:
     Attributes:
         register: Stack memory that holds the depth.
         capacity: Least capacity of the stacks.
-        pending: By name of the stack, what is to be added to the register.
-        checked: Depths, counted from the register's, that a push was compared at.
+        pending: By name of the stack, the number to be added to the register's value to get the depth.
+        checked: Depths, relative to the register's value, at which a push was compared with the capacity.
         known: The value of the register in this basic block, with the block; None if it has to be loaded.
     """
 
@@ -51,7 +51,7 @@ class StackGroup:
         self.checked.clear()
 
     def move(self, e: Emitter, stack: str, change: int, sure: bool = False) -> None:
-        """Record a push (1) or pop (-1) of one stack; emit the new depth once all stacks of the group have it.
+        """Record a push (1) or pop (-1) of one stack, and emit the new depth once all stacks of the group have it.
 
         Args:
             e: Emitter of the function.

@@ -1,6 +1,6 @@
 """This module defines LOWER, the table that translates each statement except control flow to LLVM IR.
 
-Values, assertions and prints are in this file; memory and adstacks add their rows from files of their own.
+Values, assertions and prints are in this file; memory and adstacks add their entries from files of their own.
 """
 
 from __future__ import annotations

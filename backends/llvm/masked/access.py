@@ -27,7 +27,7 @@ class LanePlace:
     Attributes:
         kind: uniform: one address; run: the address of lane 0's element, the others follow; apart: a vector of
             addresses.
-        address: The address or addresses.
+        address: One address, or a vector of addresses, as `kind` says.
     """
 
     kind: Literal["uniform", "run", "apart"]
@@ -35,7 +35,7 @@ class LanePlace:
 
 
 def read(e: LaneEmitter, place: LanePlace, t: ir.Type) -> ir.LLVMValue:
-    """Emit a load for each active lane and return the values (0 in other lanes), or one scalar if all are equal."""
+    """Emit a load for each active lane and return the values (0 in other lanes), or a scalar for one common address."""
     if place.kind == "uniform":
         return e.b.load(place.address, t)
     wide, mask = e.wide(t), e.flow.mask
@@ -82,7 +82,7 @@ LaneBody = Callable[[ArithEmitter, ir.LLVMFunction], None]
 def _helper(
     e: ArithEmitter, name: str, wide: ir.Type, result: ir.Type, params: list[ir.Type], body: LaneBody
 ) -> ir.LLVMFunction:
-    """Return the helper function that makes an access lane by lane; the first call lets `body` write it."""
+    """Return the helper function that makes an access lane by lane, which `body` writes at the first call."""
     return e.m.helper(f"sg.lanes.{name}.{suffix(wide)}", result, params, body, WIDE)
 
 

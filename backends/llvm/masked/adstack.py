@@ -4,10 +4,10 @@ A row holds the stacks of all lanes of a block, slot-major: slot k of a stack is
 them, `lanes` adjoints, at base + row * (lanes * stride) + lanes * offset + k * lanes * slot bytes. Reads of an empty
 stack come from a row of zeros in the function's own memory, to which nothing but zeros is ever added.
 
-A stack of one depth (not ragged) has a scalar depth, and what it holds is read and written as vectors, or as the scalar
-of lane 0 if it is uniform. A ragged stack has a depth for each lane, and beside it the depth that the lanes of the last
-access had: if all active lanes have that depth, as in loops that run for as long as a lane needs, their slots are one
-run of memory, and they are gathered and scattered otherwise.
+A stack whose depth is the same in all lanes (not ragged) has a scalar depth, and its values are read and written as
+vectors, or as the scalar of lane 0 if it is uniform. A ragged stack has a depth for each lane, and beside it the depth
+that the lanes of the last access had: if all active lanes have that depth, as in loops that run for as long as a lane
+needs, their slots are one run of memory, and they are gathered and scattered otherwise.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _aligned(t: ir.Type) -> int:
 
 
 def check_room_once(e: LaneEmitter, loop: n.For, trips: ir.LLVMValue) -> frozenset[str]:
-    """Emit one capacity check before a loop for stacks of uniform depth; return the stacks that it covers."""
+    """Emit one capacity check before a loop for stacks of equal depth in all lanes; return these stacks' names."""
     found = {name: _stack(e, name) for name in pushes_of_a_trip(loop)}
     even = {name: s for name, s in found.items() if not s.ragged}
     for name, s in even.items():

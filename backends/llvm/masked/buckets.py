@@ -28,7 +28,7 @@ _OF_ONE = (127 << _DIGITS) - 1
 
 
 def keys(e: LaneEmitter, trips: ir.LLVMValue) -> ir.LLVMValue:
-    """Return a sort key for each lane's trip count: keys rise with the count, and counts up to 15 have one each."""
+    """Return a sort key for each lane's trip count: keys rise with the count, and each count up to 15 has its own."""
     b = e.b
     trips = e.intrinsic("umin", trips, e.const(trips, LONGEST))
     # The bits of the trip count as f32 begin with its exponent and its highest digits.
@@ -62,7 +62,7 @@ def sorter(a: ArithEmitter) -> ir.LLVMFunction:
         b.store(const(I32, 0), sum_so_far)
 
         def begin(k: ir.LLVMValue) -> None:
-            """Emit code that replaces counter number k by the sum of the counters before it."""
+            """Emit code that replaces the counter of key k by the number of entries with smaller keys."""
             place, before = b.gep(starts, k, I32), b.load(sum_so_far, I32)
             b.store(b.add(before, b.load(place, I32)), sum_so_far)
             b.store(before, place)

@@ -76,7 +76,7 @@ class _ChunkLoop:
         self.outcomes: list[tuple[ir.LLVMValue, ir.BasicBlock]] = []
 
     def emit(self, scan: ir.LLVMFunction, listed: ir.LLVMFunction, neighbors: ir.LLVMFunction | None) -> None:
-        """Emit the whole function: scan each chunk, then run its list by `listed` or all of it by `neighbors`.
+        """Emit the whole function: scan each chunk, then run its list (`listed`) or all its iterations (`neighbors`).
 
         Args:
             scan: Function that lists the iterations of a chunk.
@@ -122,7 +122,7 @@ class _ChunkLoop:
     def _order(self, count: ir.LLVMValue) -> ir.LLVMValue:
         """Emit code that sorts a chunk's list by trip counts if this saves time; return the address of the list.
 
-        Where all iterations are run from the list, `even` leads to `listed` too.
+        If the task has a gate, an unsorted list is run as well; else an unsorted chunk runs as blocks of neighbors.
         """
         b, at, s = self.b, self.at, self.s
         if not s.loops:

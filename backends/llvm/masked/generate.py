@@ -1,7 +1,4 @@
-"""This module generates the masked code of a kernel: it chooses the tasks and their numbers of lanes.
-
-It also writes the functions.
-"""
+"""This module generates the masked code of a kernel: it chooses tasks and numbers of lanes, and writes functions."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ from .lanes import LaneEmitter
 
 
 def check_indices(e: LaneEmitter, stmt: n.Load | n.Store | n.Atomic, extents: list[ir.LLVMValue]) -> None:
-    """Emit traps for the indices of an array access that are outside of the extent of their axis in an active lane."""
+    """Emit traps that end the launch if an active lane has an index of an array access outside of its axis."""
     compare_where_needed(e, stmt, lambda axes: _compare(e, stmt, axes, extents))
 
 
 def check_within(e: LaneEmitter, stmt: n.Within) -> None:
-    """Emit traps for the indices of a `within` statement that are outside in an active lane.
+    """Emit traps that end the launch if an active lane has an index of a `within` statement outside of the extent.
 
     The extent may differ by lane.
     """

@@ -1,9 +1,9 @@
 """This module emits `for` and `while` loops of masked code (entries of the table MASKED_CONTROL).
 
 A loop whose bounds and `until` are uniform is scalar control around a body of vectors. In any other loop, all lanes run
-in rounds of one common counter: round k of a lane is its iteration k, and the lane sits out the rounds that are not its
-own. A descending loop counts rounds down from the longest lane's, so that a lane's last iteration meets the last ones
-of the others: the pops of a reverse sweep line up with the pushes.
+in rounds of one common counter: round k of a lane is its iteration k, and the lane is masked out in the rounds that are
+not its own. A descending loop counts rounds down from the longest lane's, so that a lane's last iteration meets the
+last ones of the others: the pops of a reverse sweep line up with the pushes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `mask` holds the lanes that are active in the open block. Its invariant, which uniform loads and stores rely on: at
 least one lane is active, except inside an arm that is merged (see `_merged`). Conditions and trip counts that are
-uniform are plain branches. Where they diverge, each arm runs under the lanes that take it, and is jumped over if there
-are none; a loop goes on while a lane is active. `level` counts the divergent constructs around: what is declared at the
+uniform are plain branches. Where they diverge, each arm runs under the lanes that take it, and is skipped if no lane
+takes it; a loop goes on while a lane is active. `level` counts the divergent constructs around: what is declared at the
 present level may be overwritten in all lanes at once, as the inactive lanes never read it.
 """
 
@@ -39,7 +39,7 @@ class Masks:
 
     Attributes:
         e: Emitter of the function.
-        rows: Rows of the statements that are not control flow.
+        rows: Table entries of the statements that are not control flow.
         mask: Lanes that are active in the open block.
         level: Number of divergent constructs around the open block.
         roomy: Adstacks known to have room for the pushes being emitted.

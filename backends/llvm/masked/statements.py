@@ -1,7 +1,8 @@
 """This module holds the table MASKED, which maps a statement class to the function that emits its masked code.
 
-Values, draws and assertions are in this file; memory, atomics and adstacks add their rows from files of their own. What
-is uniform is computed as a scalar by the rows that branching code uses; the rows of OPS take vectors as they are.
+Values, draws and assertions are in this file; memory, atomics and adstacks add their entries from files of their own.
+What is uniform is computed as a scalar by the entries that branching code uses; the entries of OPS take vectors as they
+are.
 """
 
 from __future__ import annotations

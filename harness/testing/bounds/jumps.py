@@ -96,7 +96,7 @@ def _comparison(x: Arguments, e: Arguments, r: LaneVector, u: float) -> LaneVect
 
 
 def _settled_by(value: bool) -> Callable[[Arguments, Arguments, LaneVector], LaneVector]:
-    """Return the error function of `and` or `or`: an operand that is certainly `value` makes the result certain.
+    """Return the function that bounds the error of `and` or `or`, which an operand that is surely `value` decides.
 
     For integers every operand counts.
     """

@@ -91,7 +91,7 @@ def plan_task(kernel: Kernel, task: Task, used: set[int]) -> NotePlan:
     """Return, for each array, the kinds of accesses that a task must record; a serial task needs to record none.
 
     Args:
-        kernel: the kernel.
+        kernel: the kernel that contains the task.
         task: one of its tasks.
         used: ids of values that some statement reads.
     """

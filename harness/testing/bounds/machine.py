@@ -157,7 +157,7 @@ class BoundedMachine(Machine):
         return f"{where}{text}, at `{print_statement(stmt).splitlines()[0]}`"
 
     def need(self, stmt: Stmt, frame: LaneFrame, value: Value, what: str) -> None:
-        """Mark the run as poisoned unless the value has no error, and so is certain, in all lanes."""
+        """Mark the run as poisoned if the value is inexact in some lane, because the statement needs an exact value."""
         e = error(frame, value)
         if e is not ZERO and e.any():
             self.poison(f"{what} is within its error bound of a jump", stmt, frame, e)

@@ -1,7 +1,8 @@
 """This module computes the error bound of one operation's result, with the rounding of the operation included.
 
 Let r be the result on the reference, f the exact function, x' the operands in some other executor, and p >= |f(x') -
-f(x)| the value that a row of `rules.py` gives. With unit roundoff u and k the ulps of the operation's row,
+f(x)| the value that an entry of the table in `rules.py` gives. With unit roundoff u and k the ulps of the operation's
+entry,
 
   * rounded (add, sub, mul, div, sqrt, inv): every executor rounds f correctly, so equal operands give equal results: e
     = 0 where p = 0, else p + 2u (|r| + p), half an ulp for each of the two executors. If executors may contract, a
@@ -82,7 +83,7 @@ def plan_operation(name: str, dtype: Scalar, precise: bool) -> OperationBound:
     """Return the rule that bounds the error of an operation on operands of a type.
 
     Args:
-        name: the operation.
+        name: the name of the operation.
         dtype: the type of its last operand.
         precise: True if executors round as IEEE says and do not contract.
     """
@@ -193,8 +194,8 @@ class _ApproximatedBound:
     """This class bounds the error of an operation, such as sin, whose result executors compute only approximately.
 
     Attributes:
-        rule: the row of the operation.
-        fmt: the real type.
+        rule: the rule of the operation in the table BOUNDS.
+        fmt: the real type of the result.
         share: the error of both executors together, as a share of the result.
         least: the same error among subnormals, whose ulp is fixed.
     """
@@ -231,13 +232,13 @@ def _repaired(
     """Return the error bound, corrected where a value is not finite or is close to overflow.
 
     Args:
-        rule: the row of the operation.
-        fmt: the real type.
+        rule: the rule of the operation in the table BOUNDS.
+        fmt: the real type of the result.
         rounded: True if equal operands give equal results.
-        xs: the operands.
-        errors: their errors.
-        r: the result.
-        p: the spread that the row gives.
+        xs: the operands of the operation.
+        errors: the error bounds of the operands.
+        r: the result on the reference.
+        p: the spread that the rule gives.
         e: the error of a regular result.
     """
     regular = np.where(np.abs(r) + e < fmt.most, e, INF)  # NaN too is infinite

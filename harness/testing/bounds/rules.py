@@ -1,6 +1,6 @@
 """This module contains the table BOUNDS, which says how errors of operands propagate through each operation.
 
-A row gives p >= |f(x') - f(x)| for all x' within the errors of x, as an upper bound and not only to first order: the
+An entry gives p >= |f(x') - f(x)| for all x' within the errors of x, as an upper bound and not only to first order: the
 derivative is taken at its largest over the interval (mean value theorem), or the difference is exact. If the interval
 meets a pole, a branch cut or a jump, or leaves the domain, p is infinite. Arguments are f64; NaN stands for a case that
 `roundoff` settles. The errors of integers and booleans are 0 or infinite.
@@ -69,7 +69,7 @@ class ErrorRule:
         pole: tells where infinity is the exact result.
         exact: a sufficient condition, in f64, for a result without rounding.
         limit: the error where an operand is certainly infinite or NaN and another operand is inexact.
-        discrete: the row for integers and booleans; None for `join`.
+        discrete: the rule for integers and booleans; None for `join`.
     """
 
     spread: Spread

@@ -122,8 +122,9 @@ def checked_text(places: CheckPlaces, identity: str = "") -> str:
 
     Args:
         places: where the functions find their data.
-        identity: the text of two more functions, if threads are told apart by more than their numbers: one returns true
-            if nothing orders an access with one now, the other returns the tag of readers that nothing orders.
+        identity: the text of the functions `sg.emulated.apart(other, me)`, true if no barrier orders the accesses of
+            two threads, and `sg.emulated.both(other, me)`, the tag for a second reader; empty where threads run one
+            after another.
     """
     words = {
         "TABLE": places.table.buffer_info()[0],

@@ -61,7 +61,7 @@ class LoadedModule:
         """Compile an image, the LLVM code of an emulated module, for the CPU and load it.
 
         Args:
-            image: the image.
+            image: the image of the module, as `image_of` returns it.
             places: where checks find their data.
             effort: the optimization level of LLVM.
             room: memory for blocks of several threads, or None.

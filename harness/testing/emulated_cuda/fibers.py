@@ -109,7 +109,7 @@ class Fibers:
             backward: run the last thread first.
 
         Returns:
-            The most threads that were over when other threads came to a barrier.
+            The greatest number of threads that had ended when others reached a barrier.
         """
         order = range(width - 1, -1, -1) if backward else range(width)
         waiting: dict[int, int] = {}
@@ -164,7 +164,7 @@ class Fibers:
 
 
 def thread_of(tag: int, width: int) -> int:
-    """Return 1 plus the number of a thread in the grid, given the tag by which the race detector knows it."""
+    """Return 1 plus the number of a thread in the grid, given the tag of the thread in the race detector."""
     return (tag >> _OF_BLOCK) * width + (tag & _MANY)
 
 

@@ -33,10 +33,10 @@ class Allocation:
     """An `Allocation` describes one allocation of emulated device memory.
 
     Attributes:
-        address: its first byte.
+        address: the address of its first byte.
         size: the number of bytes.
         kind: "device", "managed" or "pinned".
-        pages: the first byte of its pages and the byte behind them.
+        pages: the first byte of its pages and the first byte after them.
         asked: the place in the code that allocated it.
     """
 
@@ -74,7 +74,7 @@ class AddressSpace:
         self._lock = threading.Lock()
 
     def _reserve(self, size: int, how: int) -> int:
-        """Reserve a range of addresses without physical memory, and return its first address."""
+        """Reserve a range of addresses without physical memory, protected as `how` says; return its first address."""
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
         at: int | None = self._map(None, size, how, flags, -1, 0)
         if at in (None, ctypes.c_void_p(-1).value):
@@ -172,7 +172,7 @@ class DriverMemory:
         self.head[0], self.head[1] = self._table.buffer_info()[0], len(self._lows)
 
     def holds(self, address: int, size: int) -> bool:
-        """Return True if the whole range of bytes is inside of one allocation."""
+        """Return True if one allocation of this driver contains all of the `size` bytes at an address."""
         k = bisect_right(self._lows, address) - 1
         return k >= 0 and address + size <= self._lows[k] + self.blocks[self._lows[k]].size
 

@@ -1,7 +1,7 @@
 """This module queues launches, fills and copies on streams; they run when the host waits for them.
 
 This is the worst that asynchrony can do to a host that forgets to wait. The order is that of the driver: work of one
-stream runs in order; work on stream 0 runs behind all earlier work of other streams, and their work behind its work;
+stream runs in order; work on stream 0 runs after all earlier work of other streams, and their later work runs after it;
 events add further order.
 """
 
@@ -22,7 +22,7 @@ class EmulatedEvent:
 
     Attributes:
         stream: the stream of the last work before the event.
-        number: the number of this work.
+        number: the number that this work has in its stream.
         seconds: the time of the host at which this work was over.
     """
 
@@ -65,7 +65,7 @@ class Streams:
             queue.clear()
 
     def put(self, stream: int, work: QueuedAction) -> None:
-        """Queue work, or record it while the stream is captured.
+        """Queue work on a stream, or record the work if the stream is being captured for a graph.
 
         Raises:
             KeyError: there is no such stream.

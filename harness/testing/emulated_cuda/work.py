@@ -24,7 +24,7 @@ class PendingWork:
     """This class is the part of the emulated driver that queues work on streams, and runs it when the host waits.
 
     Attributes:
-        stream: the stream of calls that name none.
+        stream: the stream that calls without a stream argument use.
         counts: the number of calls by name.
     """
 
@@ -174,7 +174,7 @@ class PendingWork:
             self._close()
 
     def _finish(self, run: Callable[[], None]) -> None:
-        """Call `run`, which runs queued work; if it raises an error of the driver, drop the work that remains."""
+        """Call `run`, which runs queued work; if it raises a DriverError, drop the work that is still queued."""
         if not self._streams.pending:
             return
         with self._opened():

@@ -52,7 +52,7 @@ class BlockExit:
 
 @dataclass
 class DualArray:
-    """Represent an array with its tangent; the tangent is None if the array carries none."""
+    """Represent an array with its tangent, which is None if stores to the array stop the derivative."""
 
     value: np.ndarray
     tangent: np.ndarray | None = None

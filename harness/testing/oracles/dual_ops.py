@@ -206,10 +206,10 @@ def apply(name: str, types: tuple[Scalar, ...], result: Scalar, args: list[tuple
         name: the operation.
         types: the types of the operands.
         result: the type of the result.
-        args: the pairs.
+        args: the (value, tangent) pairs of the operands.
 
     Returns:
-        The pair of the result.
+        The (value, tangent) pair of the result.
     """
     row = DUAL[name]
     operands = [value for value, _ in args]

@@ -111,7 +111,7 @@ class Cells:
         return LaneValue(self.value[index], None if self.trace is None else take(self.trace, index))
 
     def store(self, index: np.ndarray, new: LaneValue, mask: np.ndarray) -> None:
-        """Overwrite the elements of the lanes of the mask; if two lanes share an element, the later lane wins."""
+        """Store the value of each lane in the mask to its element; if lanes share an element, the last lane wins."""
         lanes = np.flatnonzero(mask)
         before = self._lifted() if self._keeps(new) else None
         owner = np.full(bucket(self.value.size), -1)
@@ -124,7 +124,7 @@ class Cells:
         self.value[here] = new.value[owner[: self.value.size][here]]
 
     def add(self, index: np.ndarray, new: LaneValue, mask: np.ndarray) -> None:
-        """Add to the elements of the lanes of the mask, in lane order."""
+        """Add the value of each lane in the mask to its element, in lane order."""
         lanes = np.flatnonzero(mask)
         if self._keeps(new):
             # Idle lanes get an index out of range, which FILL_OR_DROP ignores.
@@ -170,7 +170,7 @@ class Cells:
 
 
 def ranks(index: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each lane, how many lanes access its element before it, and which lane is the next to do so.
+    """Return the place of each lane in the queue of lanes that access its element, and the next lane in that queue.
 
     Returns:
         The place of each lane in its queue (0 first), and the next lane in the queue (itself if last).
@@ -194,7 +194,7 @@ Combine = Callable[[LaneValue, LaneValue, np.ndarray], LaneValue]
 def reduce_queues(
     new: LaneValue, index: np.ndarray, mask: np.ndarray, combine: Combine
 ) -> tuple[LaneValue, np.ndarray]:
-    """Combine the values of all lanes that access one element in the first of them; return values and lanes.
+    """Combine the values of all lanes that access one element in the first of these lanes; return values and lanes.
 
     Returns:
         The values, and the mask of the lanes (first of each queue) that hold the combined values.

@@ -1,8 +1,8 @@
 """This module holds the table JAX, which implements each operation in NumPy for values and in JAX for derivatives.
 
-The `concrete` half of a row decides control and indices. The `traced` half exists so that JAX may differentiate it; it
-is absent if the derivative is zero or does not exist. Both take float64 for every real (the concrete half may also run
-in the type's own precision), and every row works elementwise on (lanes,) arrays.
+The `concrete` half of an entry decides control and indices. The `traced` half exists so that JAX may differentiate it;
+it is absent if the derivative is zero or does not exist. Both take float64 for every real (the concrete half may also
+run in the type's own precision), and every entry works elementwise on (lanes,) arrays.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _task(launch: LockstepLaunch, number: int, task: Task) -> None:
 def _group(
     launch: LockstepLaunch, number: int, task: Task, begin: list[int], extents: list[int], points: np.ndarray
 ) -> None:
-    """Run iterations of a task in lockstep. If their order matters, undo the run and repeat it in two halves."""
+    """Run a group of iterations in lockstep. If their order matters, undo the run and run each half as a group."""
     saved = {name: cells.snapshot() for name, cells in launch.cells.items()}
     for cells in launch.cells.values():
         cells.forget()

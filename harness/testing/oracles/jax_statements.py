@@ -141,7 +141,7 @@ class LockstepLanes:
 
 
 def _guard(arg: LaneValue, low: float, high: float, mask: np.ndarray) -> LaneValue:
-    """Replace the values of idle lanes by safe ones, because 0 * inf in the backward pass would give NaN."""
+    """Replace the values of idle lanes outside low .. high by safe ones, because 0 · inf would give NaN backward."""
     harmful = ~mask & ~((arg.value >= low) & (arg.value <= high))
     return blend(harmful, LaneValue(np.full_like(arg.value, (low + high) / 2)), arg) if harmful.any() else arg
 

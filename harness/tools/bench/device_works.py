@@ -53,7 +53,7 @@ def queued(ti: Any, call: Callable[[], Any], number: int = QUEUED) -> TimedWork:
 
 
 def held(ti: Any) -> dict[str, TimedWork]:
-    """Return the measured peak adstack memory for reals, or an empty result if the library does not report it."""
+    """Return a benchmark that reads the peak adstack memory for reals, or none if the library does not report it."""
     if not hasattr(ti, "adstack_report"):
         return {}
     return {"heap": TimedWork(ti.sync, "kB", figure=lambda: ti.adstack_report().slabs["real"]["peak"] / 1000)}
@@ -173,7 +173,7 @@ def device_gated(ti: Any) -> dict[str, TimedWork]:
 
 @device_work
 def device_grid(ti: Any) -> dict[str, TimedWork]:
-    """Return benchmarks of a loop of 27 trips with six locals, run by 7.8 % of 604,000 cells, those that have mass."""
+    """Return benchmarks of a loop of 27 trips with six locals, run by the 7.8 % of 604,000 grid cells with mass."""
     size, steps = shrunk(604_000), 27
     rng = np.random.default_rng(6)
     a0, on = rng.uniform(0, 1, size), rng.random(size) < 0.078

@@ -72,7 +72,7 @@ def integer_field(ti: Any, shape: Any, values: np.ndarray) -> Any:
 
 
 def synchronous_call(ti: Any, call: Callable[[], Any]) -> Callable[[], None]:
-    """Return a function that makes the call and waits for the device."""
+    """Return a function that calls `call` and then waits for the device."""
 
     def run() -> None:
         call()

@@ -80,7 +80,7 @@ def page(plain: Plain, title: str = "Fuzzing campaign") -> str:
 
 
 def _card(name: str, value: Any) -> tuple[str, str, bool]:
-    """Return the label of a number in the summary, the number as text, and True if it deserves attention."""
+    """Return the label of a number in the summary, the number as text, and True if the page highlights it."""
     shown = f"{value:.1%}" if name == "decided nothing" else f"{value:,}" if isinstance(value, int) else f"{value}"
     return name, shown, name in ("disagreements", "crashes") and bool(value)
 
@@ -114,7 +114,7 @@ def _histogram(rows: list[list[int]]) -> Iterator[Plain]:
 
 
 def _rates(rows: list[list[float]]) -> Plain | None:
-    """Return the chart lines of cases per second and of the share of undecided cases, in order of time."""
+    """Return the lines of a chart over time: cases per second, and the share of undecided cases; None for no data."""
     if len(rows) < 2:
         return None
     ordered = sorted(rows)

@@ -27,7 +27,7 @@ def report(store: CampaignStore, findings: Sequence[Finding] | None = None, show
     """Return the report of a campaign as plain data, from the results stored so far.
 
     Args:
-        store: the campaign.
+        store: the folder of the campaign.
         findings: reduced findings to show in place of all findings of the campaign.
         shown: the results of `reproducers` for the first of the findings.
     """
@@ -86,7 +86,7 @@ def matrix(found: Statistics) -> Plain:
 
 
 def coverage(found: Statistics) -> Plain:
-    """Return how many decided comparisons each statement, operation and derivative rule took part in.
+    """Return, for each statement, operation and derivative rule, the number of decided comparisons with it.
 
     An entry of 0 was never reached. Statements of adstacks are left out, because no program has them before it is
     differentiated.

@@ -24,7 +24,7 @@ class WorkerPool(Protocol):
     """Represent a set of processes that run campaign units and return results in the order of completion."""
 
     def results(self, text: str, units: Iterator[int]) -> Iterator[Plain]:
-        """Run units and yield their results. Start a unit when a process is free, until the iterator is closed.
+        """Run units and yield their results; start a unit whenever a process is free, until the iterator is closed.
 
         Args:
             text: the text of a spec.
@@ -90,7 +90,7 @@ def run(
     """Run pending units until the campaign has `cases` cases, or for `seconds` seconds.
 
     Args:
-        store: the campaign.
+        store: the folder of the campaign.
         pool: where units run.
         cases: the number of cases at which to stop, or None.
         seconds: the time after which to stop, or None.

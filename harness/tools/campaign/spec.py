@@ -1,4 +1,4 @@
-"""This module defines the spec of a campaign: the seeds, backends, peers and mutant that it runs with.
+"""This module defines the settings (spec) of a campaign: its seeds, backends, peers and mutant.
 
 Unit k consists of the cases seed + k * size .. seed + (k + 1) * size - 1.
 """

@@ -64,7 +64,7 @@ def sample_for_peers(seed: int, peers: Iterable[str]) -> Program:
 
 
 def to_common_language(program: Program) -> Program:
-    """Return the program rewritten without constructs that some peers lack: views, and loops that count otherwise.
+    """Return the program without constructs that some peers lack: views, and loops that do not count up by one.
 
     Each loop is made to count up by 1, between the same ends, and each view becomes an array of its own.
     """
@@ -76,7 +76,7 @@ def to_common_language(program: Program) -> Program:
 
 
 def _upward(node: object) -> object:
-    """Return a range that counts up by one over all numbers between the ends of a range; change no other node."""
+    """Return a range that counts up by one between the ends of the given range; return any other node unchanged."""
     if not isinstance(node, m.Range) or (node.step == 1 and not node.reverse and not node.stride):
         return node
     begin = node.begin or m.Number(0)
@@ -136,7 +136,7 @@ def _names(place: m.Expr) -> set[str]:
 
 
 def _loops_alone(program: Program) -> bool:
-    """Return True if the kernel consists of loops only at its top level."""
+    """Return True if every statement at the top level of the kernel is a loop."""
     body = program.kernel.body
     if any(isinstance(n, m.Return) for n in body):
         return False

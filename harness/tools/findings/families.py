@@ -86,8 +86,8 @@ class Family:
     """Represent the findings that share one signature, by the smallest of these findings.
 
     Attributes:
-        signature: the signature.
-        finding: the smallest finding.
+        signature: the properties that all findings of the family share.
+        finding: the finding with the smallest program.
         count: the number of findings that were reduced to this signature.
         calls: the set of called functions of each finding.
     """
@@ -135,7 +135,7 @@ class Families:
 
         Args:
             peer: the name of the peer.
-            program: the program.
+            program: the program that might fail.
             foretell: returns True if programs with these traits are expected to fail.
         """
         found, called = traits(program), calls_of(program)

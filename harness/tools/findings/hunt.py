@@ -80,7 +80,7 @@ class PeerCounts:
             self.without[pair] = 0 if gave or not known else self.without.get(pair, 0) + 1
 
     def gives(self, pairs: list[frozenset[str]]) -> bool:
-        """Return False if the peer gave no gradient for many kernels that share one of these pairs of traits."""
+        """Return False if many kernels that share one of these pairs of traits got no gradient from the peer."""
         return all(self.without.get(pair, 0) < NEVER for pair in pairs)
 
     def foretell(self, found: frozenset[str]) -> bool:
@@ -108,8 +108,8 @@ class Hunt:
 
     Attributes:
         peers: the names of the peers.
-        statistics: the statistics of all cases.
-        families: the families found.
+        statistics: the counted results of all cases run so far.
+        families: the families of the findings reduced so far.
         counts: what is known about each peer.
         pending: findings that wait to be reduced.
         met: pairs of traits of the programs asked.
@@ -213,7 +213,7 @@ def _urgency(finding: Finding) -> tuple[bool, tuple[float, ...]]:
 
 
 def _pairs(found: frozenset[str]) -> list[frozenset[str]]:
-    """Return the sets of one trait and the sets of two traits that the given traits form."""
+    """Return all sets of one or of two of the given traits."""
     return [frozenset({a, b}) for a in found for b in found if a <= b]
 
 
@@ -297,10 +297,7 @@ def plan_for_peers(backends: tuple[str, ...], peers: tuple[str, ...]) -> FuzzPla
 
 
 def _reduce_all(found: Hunt, deadline: float, ended: threading.Event, setup: WorkerSetup) -> None:
-    """Reduce queued findings in a second thread until the deadline, or until the search has ended.
-
-    After the caller has ended, the thread reduces waiting findings until the deadline.
-    """
+    """Reduce queued findings in a second thread until the deadline, even after the search has ended."""
     with CaseProcess(setup, HANG) as worker:
         while time.monotonic() < deadline:
             finding = found.next()

@@ -1,4 +1,4 @@
-"""This module draws kernels for peers: short programs, written only in ways that peers can differentiate.
+"""This module draws kernels for peers: short programs in forms that peers can differentiate.
 
 A peer takes a tenth of a second for the smallest kernel, so kernels that it would refuse are not drawn at all: no
 `while`, no exits, no serial code beside loops, real numbers of one type. Small kernels tell more than large ones: one
@@ -139,7 +139,7 @@ class KernelsForPeers(Kernels):
         return self._for(depth, self._box() if kind == "box" and depth == 1 else self._range())
 
     def _range(self) -> Serial:
-        """Return a random range of a serial loop, and its index with the interval of its values.
+        """Return a random range for a serial loop, with the loop's index and the interval of its values.
 
         It is counted by the text, data, arguments, outer indices or differences; it may start below zero or be empty.
         """

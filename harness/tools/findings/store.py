@@ -35,7 +35,7 @@ class WrittenFamily:
     """Represent a family of findings, with the script that shows the peer to be wrong.
 
     Attributes:
-        family: the family.
+        family: the family that the script shows.
         path: the path of the script.
         said: the output of the script.
     """

@@ -31,7 +31,7 @@ def _changed(stmt: m.Stmt) -> set[str]:
 
 
 def _reads(node: object) -> Iterator[m.Expr | m.Stmt | m.Domain]:
-    """Yield all nodes at and below a node except the targets of assignments, so only nodes whose values are read."""
+    """Yield all nodes at and below a node whose values are read: all except the targets of assignments."""
     if isinstance(node, tuple):
         for item in node:
             yield from _reads(item)
@@ -68,7 +68,7 @@ def _before_loop(f: ProgramFacts) -> bool:
 
 
 def _carried(f: ProgramFacts) -> bool:
-    """Return True if a serial loop computes a local from the value that it had in the trip before."""
+    """Return True if a serial loop computes a local from the value that the local had in the previous trip."""
     for s, _ in f.serial:
         for n in walk(s):
             if isinstance(n, m.Augment) and isinstance(m.root(n.target), m.Name):
@@ -81,7 +81,7 @@ def _carried(f: ProgramFacts) -> bool:
 
 
 def _passed_on(f: ProgramFacts) -> bool:
-    """Return True if a serial loop reads a local before it assigns it, and so reads the value of the trip before."""
+    """Return True if a serial loop reads a local before assigning it, and so reads the value of the previous trip."""
     return any(_read_first(s.body) for s, _ in f.serial if isinstance(s, m.For))
 
 
@@ -186,7 +186,7 @@ _VECTORS = (m.Vector, m.Matrix, m.Filled, m.Comprehension)
 
 
 def _vectors(f: ProgramFacts) -> set[str]:
-    """Return the locals that hold a vector or a matrix at some time, and arrays with elements of these kinds."""
+    """Return the names of locals that hold a vector or matrix at some time, and of arrays of vectors or matrices."""
     found = {field.name for field in f.program.fields if field.element}
     assigned = [n for n in f.nodes if isinstance(n, m.Assign) and len(n.targets) == len(n.values)]
     while True:
@@ -253,7 +253,7 @@ TRAITS: dict[str, Predicate] = {
 
 @lru_cache(2048)
 def traits(program: Program) -> frozenset[str]:
-    """Return the names of the traits of a program, or of its operations if it has no trait."""
+    """Return the names of a program's traits or, if it has none, those of its operations."""
     facts = ProgramFacts(program)
     found = frozenset(name for name, test in TRAITS.items() if test(facts))
     return found or frozenset(f"the derivative of {op}" for op in _operations(facts))

@@ -1,8 +1,9 @@
 """Find the statement or the pass at which two executors that disagree on one program begin to differ.
 
 Two executors of one kernel are compared value by value, in the order of the text. An oracle of gradients has no
-statements in common with the compiler. In this case the forward kernel adds an element of an array to every real value,
-so the gradient of this array holds the adjoint of every value, and dual numbers give the right adjoints.
+statements in common with the compiler. To compare with such an oracle, the forward kernel adds an element of an array
+to every real value, so the gradient of this array holds the adjoint of every value, and dual numbers give the right
+adjoints.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class Bisector:
         return self.made.lean.kernel, {**final, **self.seeds, **before_arrays(self.made.lean, self.initial)}
 
     def _first(self, kernel: Kernel, slots: tuple[TracedStatement, ...], wrong: dict[Value, str]) -> Suspect | None:
-        """Return the first wrong value that is computed from right values only, or else the first wrong value."""
+        """Return the first statement whose value is wrong though computed from right ones, else the first wrong one."""
         if not wrong:
             return None
         sources = _ValueSources(kernel)
@@ -226,7 +227,7 @@ def name_of(finding: Finding, panel: FuzzPanel) -> str:
 
 
 def _as_is(kernel: Kernel) -> Lowering:
-    """Return a lowering of the unchanged kernel, with its counting kernel if it has adstacks."""
+    """Return a lowering that leaves the kernel unchanged, with its counting kernel if it has adstacks."""
     has_stacks = any(isinstance(s, n.StackAlloca) for s in walk_kernel(kernel))
     return prepare_forward(kernel) if has_stacks else Lowering(kernel)
 

@@ -79,7 +79,7 @@ class _Case:
     refusals: dict[int, tuple[Lowerings, Exception | None]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Run all comparisons of the case in order; stop when a result that later ones need is missing."""
+        """Run all comparisons of the case in order; stop if later comparisons need a result that is missing."""
         self.judged += raw_stacks.compare(self.plan, self.panel.backends)
         self.judged += tape_programs.compare(self.plan, self.panel)
         if self.plan.only is not None and self.plan.only[0] in (raw_stacks.DIRECTION, tape_programs.DIRECTION):
@@ -131,7 +131,7 @@ class _Case:
     # -- forward --------------------------------------------------------------------------------------------
 
     def _forward(self) -> Outcome:
-        """Run the forward kernel on the reference, and compare other executors with it."""
+        """Run the forward kernel on the reference, compare other executors with it, and return its outcome."""
         assert self.lowerings is not None
         plain = self.lowerings.plain.kernel
         outcome = attempt(lambda: self._states(plain))
@@ -187,7 +187,7 @@ class _Case:
         return self.plan.forward or not self.lowerings.is_wide
 
     def _states(self, plain: Kernel) -> Arrays:
-        """Run all launches on the reference, store the arrays and their errors after each, and return the last."""
+        """Run all launches on the reference, store arrays and errors after each, and return the last arrays."""
         state: Arrays = self.initial
         errors: Arrays | None = None
         for launch in range(self.plan.launches):
@@ -280,7 +280,7 @@ class _Case:
         )
 
     def _by_hand(self, made: Lowerings, seeds: Arrays) -> None:
-        """Compare the gradient that is called by hand with the gradient of a tape, if the marks allow the former."""
+        """Compare the gradient called by hand with that of a tape, unless marks forbid to call the gradient by hand."""
         if (grad := made.by_hand if self.plan.wants("reverse", "by-hand") else None) is not None:
             self._marks("by-hand", grad, refusal := self._overlap(grad, self.panel.reference))
             if refusal is None:
@@ -293,7 +293,7 @@ class _Case:
             self.add("reverse", executor, "the reference", "disagree" if reason else "ok", reason)
 
     def _types(self, made: Lowerings) -> None:
-        """Record the verdict `disagree` if the grad kernel computes in a real type that it should not have."""
+        """Record the verdict `disagree` if the grad kernel computes with a real type that no adjoint should have."""
         reason = features.wrong_types(made.kernel, made.lean.kernel)
         self.add("reverse", "types", "the kernel", "disagree" if reason else "ok", reason)
 
@@ -319,7 +319,7 @@ class _Case:
         self.judged += second_launch.compare(lean, state, self.scalars, self.panel.reference, self.plan)
 
     def _twins_reverse(self, made: Lowerings, seeds: Arrays) -> None:
-        """Compare the gradient with those of programs that have the same meaning but are written differently."""
+        """Compare the gradient of the program with the gradients of its twins, which have the same meaning."""
         twins = [("text", self._other_text()), *((n, Lowerings(kernel_of(t, self.plan))) for n, t in self._twins())]
         for name, twin in twins:
             if not self.plan.wants("reverse", name) or set(twin.gradients) != set(made.gradients):

@@ -78,7 +78,7 @@ def write(root: Path, finding: Finding) -> Path:
 
 
 def _made(corpus: Folder, name: str) -> Folder:
-    """Return the folder of an entry, which is created if it is missing. Raise OSError if it is no folder."""
+    """Return the folder of a corpus entry, created if it is missing. Raise OSError if it is no folder."""
     if name not in corpus.names():
         corpus.make(name)
     return corpus.folder(name)
@@ -124,7 +124,7 @@ def unusable_error(path: Path, error: Exception) -> ValueError:
 
 
 def entries(roots: Iterable[Path]) -> Iterator[CorpusEntry]:
-    """Yield every entry at or in some folders, in order of name; a missing folder has no entries.
+    """Yield every corpus entry at or in some folders, in order of name; a missing folder has no entries.
 
     Raises:
         ValueError: An entry cannot be read.

@@ -56,7 +56,7 @@ def compare(
 
     Args:
         made: The lowerings of the kernel.
-        initial: Initial content of its arrays.
+        initial: Initial contents of its arrays.
         scalars: Arguments of the launch.
         seeds: Cotangents by the name of the adjoint array.
         plan: The plan of the case.
@@ -258,8 +258,6 @@ class _LeanGradient:
         """Return True if a change of the initial contents by a few roundings makes the gradient jump.
 
         The jump must be at least KINK times the difference between the two gradients.
-
-        The jump must be a good part (KINK) of the difference between the two gradients.
         """
         assert isinstance(other, OkOutcome)
         for way, side in product(("kink", "other kink"), (1.0, -1.0)):

@@ -44,7 +44,7 @@ def replace_at(node: Any, path: EditPath, new: Any) -> Any:
     Args:
         node: A node or a tuple of nodes.
         path: Names of attributes and positions in tuples, from the node to the part.
-        new: The new part.
+        new: The part to put at the path.
     """
     if not path:
         return new
@@ -70,7 +70,7 @@ def _at(program: Program, path: EditPath, new: Any) -> Program:
 
 
 def deletions(program: Program) -> Iterator[Program]:
-    """Yield the program without some neighboring statements: whole blocks, halves, and so on to single statements."""
+    """Yield variants of the program without some neighboring statements, from whole blocks to single statements."""
     blocks = list(_blocks(program))
     longest = max((len(block) for _, block in blocks), default=0)
     while longest:
@@ -82,7 +82,7 @@ def deletions(program: Program) -> Iterator[Program]:
 
 
 def hoists(program: Program) -> Iterator[Program]:
-    """Yield the program with one compound statement replaced by the statements of its body."""
+    """Yield variants of the program in which the statements of its body replace one compound statement."""
     for path, block in _blocks(program):
         for k, stmt in enumerate(block):
             for inner in _bodies(stmt):
@@ -125,7 +125,7 @@ def plainer(program: Program) -> Iterator[Program]:
 
 
 def inline_locals(program: Program) -> Iterator[Program]:
-    """Yield the program with a local's name replaced by its assigned value in the rest of the block."""
+    """Yield variants of the program in which a local's assigned value replaces its name in the rest of the block."""
     for path, block in _blocks(program):
         for k, stmt in enumerate(block):
             if isinstance(stmt, m.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], m.Name):
@@ -143,7 +143,7 @@ def _in_place_of(block: m.StmtBlock, name: m.Name, value: m.Expr) -> m.StmtBlock
 
 
 def simplifications(program: Program) -> Iterator[Program]:
-    """Yield the program with one expression replaced by a number or by one of its operands, large expressions first."""
+    """Yield variants of the program with one expression replaced by a number or an operand, large expressions first."""
     found = [
         (p, n)
         for p, n in parts_with_paths(program.kernel)
@@ -162,8 +162,8 @@ def _is_target(path: EditPath) -> bool:
 def _replacements(path: EditPath, node: m.Expr) -> Iterator[m.Expr]:
     """Yield the simpler expressions to try in place of an expression: 1, 0, and its own operands.
 
-    A loop keeps at least one trip, because an empty loop hides the effects of its body. A base is not replaced by a
-    number, because a number has no parts.
+    A loop keeps at least one trip, because an empty loop hides the effects of its body. In an expression such as v[0],
+    v is not replaced by a number, because a number has no parts.
     """
     if path[-1] == "base":
         yield from (e for e in _operands(node) if not isinstance(e, m.Number))
@@ -181,7 +181,7 @@ def _operands(node: m.Expr) -> Iterator[m.Expr]:
 
 
 def smaller_inputs(program: Program) -> Iterator[Program]:
-    """Yield the program with smaller extents, and with inputs that are all 0, all 1, or rounded."""
+    """Yield variants of the program with smaller extents, and with inputs that are all 0, all 1, or rounded."""
     sizes = ([v.size for v in f.views] if f.views else f.shape for f in program.fields)
     extents = sorted({extent for axes in sizes for extent in axes}, reverse=True)
     for old in extents:
@@ -215,7 +215,7 @@ def _with_content(program: Program, kind: str, name: str, content: Any) -> Progr
         program: The program to change.
         kind: 'arrays', 'seeds' or 'scalars'.
         name: Name of the array or argument.
-        content: The new numbers.
+        content: The numbers to put in place of the old ones.
     """
     pairs = tuple((n, content if n == name else c) for n, c in getattr(program.inputs, kind))
     return replace(program, inputs=replace(program.inputs, **{kind: pairs}))
@@ -237,14 +237,14 @@ def _resized(program: Program, old: int, new: int) -> Program:
 
 
 def _cut_down(field: m.Field, old: int, new: int) -> m.Field:
-    """Return a field with axes of extent `old` cut to `new`; if the field has views, only they are cut."""
+    """Return a field with axes of extent `old` cut to `new`; in a field that has views, only the views are cut."""
     if field.views:
         return replace(field, views=tuple(replace(v, size=new if v.size == old else v.size) for v in field.views))
     return replace(field, shape=tuple(new if extent == old else extent for extent in field.shape))
 
 
 def plain_memory(program: Program) -> Iterator[Program]:
-    """Yield the program with indices from 0, and with arrays of their own in place of views."""
+    """Yield variants of the program: with indices that begin at 0, and with separate arrays in place of views."""
     shifted = {f.owner: (0,) * len(f.shape) for f in program.fields if f.offset}
     for chosen in (shifted, *({name: zeros} for name, zeros in shifted.items())):
         if chosen:

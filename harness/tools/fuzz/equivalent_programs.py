@@ -154,7 +154,7 @@ def _repeatable(before: list[m.Stmt], loop: m.For | m.While, written: set[str]) 
 
     Args:
         before: The statements before the loop.
-        loop: The loop.
+        loop: The loop whose trips would repeat the assignment.
         written: Names of arrays that the program writes.
     """
     changed = _changed((loop,))

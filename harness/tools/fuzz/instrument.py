@@ -52,7 +52,7 @@ class Instrumented:
 
     Attributes:
         kernel: The kernel with more array parameters.
-        arrays: Initial content of the added arrays.
+        arrays: Initial contents of the added arrays.
     """
 
     kernel: Kernel
@@ -65,7 +65,7 @@ def boxes(kernel: Kernel, arrays: Arrays, scalars: Scalars, draws: Draws) -> lis
 
     Args:
         kernel: The kernel to launch.
-        arrays: Initial content of its arrays, which does not change.
+        arrays: Initial contents of its arrays, which do not change.
         scalars: Arguments of the launch.
         draws: State of the random numbers.
 

@@ -37,7 +37,7 @@ def kernel_of(program: Program, plan: FuzzPlan) -> Kernel:
 
 
 def before_arrays(lowered: Lowering, before: Arrays) -> Arrays:
-    """Return the arrays from before the launch that a grad kernel reads as copies, by the names of these copies."""
+    """Return the arrays from before the launch that a grad kernel reads, by the names of the parameters for them."""
     return {copy: before[array] for copy, array in lowered.before.items()}
 
 
@@ -85,7 +85,11 @@ class Lowerings:
 
     @cached_property
     def by_hand(self) -> Lowering | None:
-        """Return the grad kernel that is right by hand where marks find nothing; None if there is no such kernel."""
+        """Return the lowering of the gradient for calls by hand, or None if these need no lowering of their own.
+
+        If its marking kernel finds no conflict, the gradient is right without earlier contents of arrays. The result is
+        None also if the compiler refuses such a gradient, or needs no marking kernel for it.
+        """
         if not self.lean.before:
             return None
         try:
@@ -96,7 +100,7 @@ class Lowerings:
 
     @cached_property
     def refusal(self) -> Exception | None:
-        """Return the error of making the lean gradient, or None; refusals at a launch are not covered."""
+        """Return the error by which the compiler refuses the lean gradient before any launch, or None."""
         try:
             assert self.lean
         except Exception as error:

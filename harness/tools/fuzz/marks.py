@@ -30,7 +30,7 @@ def marking_refusal(
     Args:
         lean: The lowering of the gradient.
         backend: The backend that runs the marking kernel.
-        launches: Content of the arrays after each launch.
+        launches: Contents of the arrays after each launch.
         scalars: Arguments of the launches.
     """
     if lean.marking is None:

@@ -31,8 +31,8 @@ def compare(
 
     Args:
         program: The program that peers run.
-        made: Its lowerings.
-        initial: Initial content of its arrays.
+        made: The lowerings of the program.
+        initial: Initial contents of its arrays.
         scalars: Arguments of the launch.
         plan: The plan of the case, which names the peers.
         peers: All peers by name.
@@ -76,15 +76,15 @@ def _reverse(
 
 
 def gradient_by_hand(made: Lowerings, initial: Arrays, memory: Arrays, scalars: Scalars) -> BoundedResult | None:
-    """Return the gradient at the arrays as a launch left them, as peers compute it; None if older contents count.
+    """Return the gradient as peers compute it, at the arrays that a launch left; None if it needs older contents.
 
     The result is None if the gradient needs earlier contents, because the kernel overwrites what it read, or if it
     traps.
 
     Args:
         made: The lowerings of the program.
-        initial: Content of the arrays before the launch of the kernel.
-        memory: Content after the launch, with cotangents.
+        initial: Contents of the arrays before the launch of the kernel.
+        memory: Contents after the launch, with cotangents.
         scalars: Arguments of the launch.
     """
     found = _standard(made, "lean", {**memory, **before_arrays(made.lean, initial)}, scalars)
@@ -103,7 +103,7 @@ def _standard(made: Lowerings, which: str, arrays: Arrays, scalars: Scalars) -> 
     Args:
         made: The lowerings of the program.
         which: Name of the lowering to run, 'plain' or 'lean'.
-        arrays: Initial content of the arrays.
+        arrays: Initial contents of the arrays.
         scalars: Arguments of the launch.
     """
     found: list[BoundedResult] = []

@@ -76,7 +76,7 @@ class FuzzPlan:
         launches: Number of launches in a row, each from the state that the last one left.
         traced: True to test the frontend's kernel, False to test the model's own rendering, which costs a fifth.
         text: Compare with the rendering that is not under test.
-        oracle: Ask JAX.
+        oracle: Compare the gradient with that of JAX, besides dual numbers.
         check: Verify the IR after every pass.
         counts: Let backends size adstacks themselves.
         forward: Run forward passes and backends even if there is a gradient to run instead.

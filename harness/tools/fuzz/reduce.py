@@ -35,7 +35,7 @@ Size = tuple[int, int, int, int, float]
 
 
 def program_size(program: Program) -> Size:
-    """Return a key by which programs are compared in how hard they are to read.
+    """Return a sort key of a program, smaller for programs that are easier to read.
 
     The parts are the lines and characters of the text, the count of the inputs' numbers and their characters, and the
     sum of the numbers in the text. Every step of a reduction makes the size smaller, so reductions end.
@@ -65,7 +65,7 @@ class _Reducer:
     passed: set[Program] = field(default_factory=set)
 
     def fails(self, program: Program) -> bool:
-        """Return True if a program fails as the finding does and its iterations do not newly conflict.
+        """Return True if a program fails as the finding does, without new conflicts between its iterations.
 
         A program that does not fail is not run again, because many edits lead to the same program.
         """
@@ -87,7 +87,7 @@ class _Reducer:
                 return program
 
     def _exhaust(self, program: Program, edits: Callable[[Program], Iterable[Program]]) -> Program:
-        """Repeat edits of one kind as long as they help, and return the smaller program.
+        """Repeat edits of one kind as long as they make the failing program smaller, and return the smallest.
 
         After a success the edits start anew, but skip those that failed before.
         """

@@ -34,7 +34,7 @@ def launch_bounded(
 
     Args:
         kernel: The kernel to run.
-        arrays: Initial content of its arrays.
+        arrays: Initial contents of its arrays.
         scalars: Arguments of the launch.
         draws: State of the random numbers.
         errors: Errors of the initial contents.

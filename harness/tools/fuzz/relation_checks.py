@@ -41,7 +41,7 @@ def compare(
 
     Args:
         made: The lowerings of the program.
-        initial: Initial content of its arrays.
+        initial: Initial contents of its arrays.
         launches: The state after each launch; relations change the first launch, which ends well.
         program: The program of the case.
         plan: The plan of the case.

@@ -39,7 +39,7 @@ class JudgedComparison:
 
     @property
     def key(self) -> Key:
-        """Return the direction and executor of the comparison."""
+        """Return the direction and the executor of the comparison, by which plans and corpora name it."""
         return self.direction, self.executor
 
     def __str__(self) -> str:

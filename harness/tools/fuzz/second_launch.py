@@ -74,7 +74,7 @@ def _relaunched(
 
 
 def _sizes(lean: Lowering, memory: Arrays, scalars: Scalars, reference: ReferenceBackend) -> Iterator[JudgedComparison]:
-    """Yield the verdict on the sizes from size expressions against those that the counting kernel finds."""
+    """Yield the verdict that compares adstack sizes from size expressions with those that the counting kernel finds."""
     if lean.sizes is None or lean.counting is None:
         return
     said = Launcher(lean, reference, CHECKED)._evaluate(memory, scalars)
@@ -89,7 +89,10 @@ def _sizes(lean: Lowering, memory: Arrays, scalars: Scalars, reference: Referenc
 
 
 def _more(name: str, array: np.ndarray, lean: Lowering) -> np.ndarray:
-    """Return an integer input that causes more trips: all at its maximum or, for a permutation, rotated by one."""
+    """Return an integer input array changed so that loops make more trips; other arrays are returned unchanged.
+
+    Every element becomes the greatest one; in a permutation, the elements are rotated by one place.
+    """
     if array.dtype.kind not in "iu" or array.size < 2 or name in lean.writes:
         return array
     if len(np.unique(array)) == array.size:

@@ -19,7 +19,7 @@ _EXITS = (m.Break, m.Continue, m.Return)
 
 
 def slices(program: Program) -> Iterator[Program]:
-    """Yield the program without statements that one of its results, or all of them, do not depend on."""
+    """Yield variants of the program without the statements on which one result, or no result, depends."""
     counted = [name for name, seeds in program.inputs.seeds if any(seeds)]
     for name in counted:
         yield _slice(program, {name})

@@ -53,7 +53,7 @@ _MOST_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class TextVerdict:
-    """Represent the verdict on an IR text: did the verifier accept it, and which undeclared error occurred.
+    """Represent the verdict on an IR text: whether the verifier accepts it, and an undeclared error, if any.
 
     Attributes:
         passed: True if the verifier accepts the text.
@@ -122,7 +122,7 @@ def described(what: str, error: BaseException) -> str:
 
 
 def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
-    """Return, for each random compiler step on a verified kernel, its undeclared error as text, or ""."""
+    """Return the undeclared errors, as texts, of randomly chosen compiler steps on a kernel; "" for no error."""
     forward = is_forward(kernel)
     found = [_step("printing", lambda: _same(kernel))]
     if rng.randrange(_LOWERED):
@@ -142,7 +142,10 @@ def _beyond(kernel: Kernel, rng: random.Random) -> list[str]:
 
 
 class _ResultRecorder:
-    """Call `make` and keep its result in `found`, which stays None if the call fails."""
+    """Call the function `make` as a compiler step, and keep its result for the next steps.
+
+    The attribute `found` has the result, or None if the function raised an error.
+    """
 
     def __init__(self, make: Callable[[], Lowering]) -> None:
         self.make = make

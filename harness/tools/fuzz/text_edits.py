@@ -95,19 +95,19 @@ def _run(rng: random.Random, tokens: Sequence[str]) -> slice:
 
 
 def _lost(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens without a random sequence of them."""
+    """Return the tokens without a random run of neighboring tokens."""
     part = _run(rng, tokens)
     return tokens[: part.start] + tokens[part.stop :]
 
 
 def _doubled(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with a random sequence of them repeated."""
+    """Return the tokens with a random run of neighboring tokens repeated."""
     part = _run(rng, tokens)
     return tokens[: part.stop] + tokens[part.start :]
 
 
 def _exchanged(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with two of them exchanged."""
+    """Return the tokens with two random tokens exchanged."""
     made, a, b = list(tokens), _place(rng, tokens), _place(rng, tokens)
     made[a], made[b] = made[b], made[a]
     return made
@@ -129,7 +129,7 @@ _OF_KIND = {"number": NUMBERS, "name": WORDS, "string": STRINGS, "value": _VALUE
 
 
 def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with one replaced by a token of the same kind, from either text or a list of odd tokens."""
+    """Return the tokens with one replaced by a token of its kind, from this or another text or a list of odd ones."""
     made, at = list(tokens), _place(rng, tokens)
     # A mark can rarely be replaced by one that fits, so tokens of other kinds are preferred.
     for _ in range(3):
@@ -142,14 +142,14 @@ def _replaced(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tok
 
 
 def _strange(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with one of them replaced by any other token."""
+    """Return the tokens with a random token replaced by any other one."""
     made = list(tokens)
     made[_place(rng, tokens)] = rng.choice(rng.choice((NUMBERS, WORDS, MARKS, STRINGS)))
     return made
 
 
 def _inserted(rng: random.Random, tokens: Tokens, foreign: Sequence[str]) -> Tokens:
-    """Return the tokens with a run of another text's tokens, or one troublesome token, inserted."""
+    """Return the tokens with a run of another text's tokens inserted, or with one token that often causes trouble."""
     at, part = rng.randrange(len(tokens) + 1), _run(rng, foreign)
     new = (
         list(foreign[part])

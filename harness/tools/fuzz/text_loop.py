@@ -33,7 +33,7 @@ class TextStatistics:
     Attributes:
         first: Seed of the first text.
         passed: Number of texts that the verifier accepts.
-        problems: Problems by seed.
+        problems: Description of each undeclared error, by the seed of its text.
     """
 
     first: int
@@ -54,7 +54,10 @@ class TextStatistics:
 
 
 def _serve(connection: Connection, judged: Judge) -> None:
-    """Judge the seeds of ranges that a connection receives; send each seed before, and its verdict after."""
+    """Judge the seeds of each range that the connection receives; send a seed before, and its verdict after.
+
+    So the parent knows which seed hung or killed the process.
+    """
     os.environ["STACKGRAD_CACHE"] = "0"
     # A finding contains a text that LLVM refuses, so no crash report is needed.
     os.environ.setdefault("STACKGRAD_CRASH_DIR", os.devnull)

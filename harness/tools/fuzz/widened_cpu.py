@@ -32,10 +32,11 @@ def _at_once() -> Iterator[None]:
 
 @dataclass(eq=False)
 class _WidenedExecutable:
-    """Represent a kernel compiled by `WidenedCpu`, which launches with the thresholds of its compilation.
+    """Represent a kernel compiled by `WidenedCpu`, which launches it under the same settings as it was compiled.
 
-    The code of a task is made when a launch asks for it, so a launch must decide as `compile` did: several threads for
-    a task whose updates are compiled for one thread would lose updates.
+    These settings decide from how many iterations on masked code and several threads are used. The code of a task is
+    made when a launch asks for it, so a launch must decide as `compile` did: several threads for a task whose updates
+    are compiled for one thread would lose updates.
     """
 
     made: Executable
@@ -47,7 +48,7 @@ class _WidenedExecutable:
         return self.made.growths
 
     def run(self, arrays: Arrays, scalars: Scalars, sizes: Sizes, draws: Draws) -> None:
-        """Launch the kernel with the same thread and lane thresholds with which it was compiled."""
+        """Launch the kernel under the same least sizes of tasks for threads and lanes as it was compiled."""
         with _at_once():
             self.made.run(arrays, scalars, sizes, draws)
 

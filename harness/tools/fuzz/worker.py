@@ -35,8 +35,8 @@ class WorkerSetup:
         sample: Function from a seed to a program, of a module that the worker can import.
         mutant: Name of a mistake to plant in the worker's compiler, or empty.
         peers: Names of installed peers.
-        thorough: See `plan_for`.
-        candidate: Number of the candidate of every case; None lets `guide` choose.
+        thorough: True if backends run the gradient of every case (see `plan_for`).
+        candidate: Number of the candidate program of every case; None lets `guide` choose.
     """
 
     backends: tuple[str, ...] = BACKENDS
@@ -76,7 +76,7 @@ class CaseRunner:
         self.panel = FuzzPanel({name: backend_by_name(name) for name in setup.backends}, peers)
 
     def run(self, job: Job) -> CaseResult:
-        """Return the result of a job; an undecided case of a seed runs again in double precision."""
+        """Return the result of a job; a case drawn from a seed runs again in double precision if it is undecided."""
         if job.program is not None:
             return run_case(job.program, job.plan, self.panel)
         chosen = self.setup.choose(job.seed, job.reached)
@@ -111,7 +111,7 @@ START = 120.0
 
 @dataclass(frozen=True)
 class Crash:
-    """Represent a job whose process crashed or hung, so that it has no result.
+    """Represent a job without a result, because its process crashed or hung.
 
     Attributes:
         reason: How its process ended, or that it hung.

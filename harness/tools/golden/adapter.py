@@ -1,8 +1,8 @@
 """This module makes all imports of the project that golden records need, so that renamings change only this module.
 
-Invariant: no other module of the net imports anything of the project but its own package. The names that the net uses
-stay as they are when the project renames what stands behind them, because a net is also run on earlier commits, by
-the adapter that they have.
+Invariant: no other module of this package imports anything else of the project. The names that this module gives to
+what it imports stay when the project renames it, because the package is also run on earlier commits, with the adapter
+that they have.
 """
 
 from __future__ import annotations

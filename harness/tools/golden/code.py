@@ -1,6 +1,6 @@
 """This module generates the code of one lowered kernel for every target, the same on whatever machine it runs.
 
-The rows of a CPU say what x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) can do, whatever the host is.
+The entries for CPUs generate code for x86-64-v3 (AVX2) and x86-64-v4 (AVX-512), whatever the host is.
 """
 
 from __future__ import annotations

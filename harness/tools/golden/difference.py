@@ -1,4 +1,4 @@
-"""This module compares two records and says at which stage each kernel differs first, with the texts side by side."""
+"""This module compares two golden records, and shows the texts of each kernel at the first stage that differs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Difference:
 
     @property
     def sides(self) -> str:
-        """Return a clause which says that only one of the checkouts has the stage, or "" if both have it."""
+        """Return a clause which says that only one of the two checkouts has the stage, or "" if both do."""
         return "" if self.base and self.head else f", which only {'the base' if self.base else 'the head'} has"
 
 

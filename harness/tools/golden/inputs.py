@@ -26,7 +26,7 @@ class GoldenError(Exception):
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Represent one named input of a golden record: a kernel, or the text of an error or of fixed code.
+    """Represent an input of a golden record: a kernel, or a text (the error of a refused kernel, or fixed code).
 
     Attributes:
         name: Name of the source.
@@ -40,7 +40,7 @@ class KernelSource:
 
 
 def label(path: Path) -> str:
-    """Return the short name of a file in a record: its last folder and its file name."""
+    """Return the short name of a file in a golden record: its last folder and its file name."""
     return f"{path.parent.name}/{path.name}"
 
 
@@ -125,7 +125,7 @@ def _of_text(path: Path) -> Iterator[KernelSource]:
 
 
 def _judge(case: Any, dtype: str) -> None:
-    """Parse, verify and differentiate an invalid kernel, so that one of the steps raises the expected error."""
+    """Parse, verify and differentiate a kernel that is expected to be invalid; one step raises the expected error."""
     stage = case.invalid[0].only[0] if case.invalid[0].only else "tasks"
     kernel = at.parse_kernel(case.source(dtype))
     at.verify(kernel, "tasks" if stage == "grad" else stage)

@@ -52,7 +52,7 @@ class GoldenRecord:
     """Represent the digests of all code that one checkout generates.
 
     Attributes:
-        rows: All rows.
+        rows: A row for each kernel and stage.
         tools: A line for each foreign tool that the generated code depends on, see `code.tools`.
     """
 

@@ -142,7 +142,7 @@ def _kernels(made: at.Lowered) -> Iterator[tuple[str, at.Kernel]]:
 
 
 def _parts(made: at.Lowered) -> Iterator[Named]:
-    """Yield the texts of a lowering: IR of its kernels, size expressions, and the names of accessed arrays."""
+    """Yield the texts of a lowering: the IR of its kernels, its size expressions, and the names of accessed arrays."""
     texts = {name: at.print_kernel(kernel) for name, kernel in _kernels(made)}
     if made.sizes is not None:
         texts["sizes"] = made.sizes.text

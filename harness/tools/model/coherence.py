@@ -62,7 +62,7 @@ def check(program: m.Program) -> None:
 
 
 def _at(place: str, look: Callable[[], None]) -> None:
-    """Run the check `look`; if it fails, name in the error the part `place` of the program that was checked."""
+    """Run the check `look` of the part `place` of the program; if the check fails, name that part in the error."""
     try:
         look()
     except MalformedDataError as error:
@@ -170,8 +170,8 @@ def _same(name: str, found: set[str], wanted: set[str], what: str) -> None:
 
     Args:
         name: The part of the inputs that is checked.
-        found: The names that have content.
-        wanted: The names that need content.
+        found: The names for which the inputs have values.
+        wanted: The names that need values.
         what: The kind of thing that the names stand for, for the message.
     """
     for other in sorted(found ^ wanted):
@@ -198,10 +198,7 @@ def _blocks(program: m.Program) -> None:
 
 
 def _depth(block: m.StmtBlock) -> int:
-    """Return the depth of the nested blocks of a program, in which `elif` adds no depth.
-
-    An alternative that consists of one `If` is written as `elif` and adds no depth.
-    """
+    """Return the depth of the nested blocks of a program. An `elif`, an `If` that is a whole alternative, adds none."""
     deepest = 1
     for stmt in block:
         found = blocks(stmt)
@@ -222,7 +219,7 @@ def _members(program: m.Program) -> None:
 
 
 def _orders(program: m.Program) -> None:
-    """Raise MalformedDataError if the keyword `axes` of a box is no order of its axes."""
+    """Raise MalformedDataError if the keyword `axes` of a box is no permutation of the numbers of its axes."""
     for node in walk_program(program):
         if isinstance(node, m.Box) and node.order and sorted(node.order) != list(range(len(node.axes))):
             raise MalformedDataError(f"{node.order} is no order of {len(node.axes)} axes", "name each axis once")

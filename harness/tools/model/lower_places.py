@@ -35,7 +35,7 @@ PlaceOperand = LocalSlot | LocalArraySlot | ArrayElementSlot | SelectedSlot | Te
 
 
 def lower_place(t: Lowerer, node: m.Expr) -> PlaceOperand:
-    """Emit the indices of an assignment target, and return the place in the IR that it denotes."""
+    """Emit the indices of an assignment target, and return the operand for the memory location that it names."""
     if isinstance(node, m.Name):
         return t.find(node.name)  # type: ignore[no-any-return]
     if isinstance(node, m.Element):
@@ -280,7 +280,7 @@ def update(t: Lowerer, op: str, place: PlaceOperand, operand: ModelOperand) -> M
     A subtraction becomes an addition of the negated value.
 
     Args:
-        t: The lowering.
+        t: The lowering of the program, which emits the statements.
         op: Name of the atomic.
         place: An element, or a tensor of elements.
         operand: The operand of the atomic; one number serves a whole tensor.

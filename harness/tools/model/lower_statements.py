@@ -218,7 +218,7 @@ def _parallel_strides(t: Lowerer, s: m.For, domain: m.Range) -> None:
 
 
 def _serial(t: Lowerer, s: m.For) -> None:
-    """Emit nested serial loops; `break` leaves all of them, and `continue` goes on with the innermost."""
+    """Emit nested serial loops; `break` leaves all of them, and `continue` begins the innermost loop's next trip."""
     axes = _axes(t, s.domain)
     indices = [t.builder.fresh(begin.type) for begin, _ in axes]
     with t.block(frames=len(axes)) as body:

@@ -141,7 +141,7 @@ class Lowerer:
 
         Args:
             name: Name of the local in the program.
-            operand: Its first value.
+            operand: Value with which the local is initialized.
             dtype: Type of the local if it is a scalar; None takes the type of the operand.
         """
         if isinstance(operand, (TensorOperand, StructOperand)):
@@ -150,7 +150,7 @@ class Lowerer:
             self.bind(name, self._local(name, self.value(operand, dtype)))
 
     def _place(self, name: str, operand: ModelOperand) -> Any:
-        """Emit new locals, or a new local array, that are initialized with an operand. Return them."""
+        """Emit new locals, or a new local array, initialized with an operand, and return them."""
         if isinstance(operand, StructOperand):
             items = operand.items.items()
             return StructOperand(operand.struct, {part: self._place(f"{name}_{part}", item) for part, item in items})

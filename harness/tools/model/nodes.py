@@ -331,7 +331,7 @@ class Inputs:
     """Hold the initial contents, scalar arguments and cotangents of one launch as flat tuples by name.
 
     Attributes:
-        arrays: Initial content of all fields.
+        arrays: Initial contents of all fields.
         scalars: Arguments of the kernel.
         seeds: Cotangents of the fields that have a gradient.
     """

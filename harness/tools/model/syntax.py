@@ -73,7 +73,7 @@ class Element(Expr):
 
 @enter
 class Extent(Expr):
-    """Represent `x.shape[axis]`."""
+    """Represent `x.shape[axis]`, the extent of an axis."""
 
     field: str
     axis: int
@@ -151,7 +151,7 @@ class Cast(Expr):
 
 @enter
 class BitCast(Expr):
-    """Represent `bit_cast(a, dtype)`."""
+    """Represent `bit_cast(a, dtype)`, which reads the bits of a value as another type."""
 
     arg: Expr
     dtype: Scalar

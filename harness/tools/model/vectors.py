@@ -60,7 +60,7 @@ class Part(Expr):
 
 @enter
 class Swizzle(Expr):
-    """Represent `v.x` or `v.yx`."""
+    """Represent `v.x` or `v.yx`, a selection of vector entries by letters."""
 
     base: Expr
     letters: str
@@ -87,7 +87,7 @@ class Method(Expr):
 
 @enter
 class Convert(Expr):
-    """Represent `v.cast(f64)`."""
+    """Represent `v.cast(f64)`, the conversion of a vector or matrix to another type."""
 
     base: Expr
     dtype: Scalar

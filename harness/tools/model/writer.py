@@ -1,4 +1,4 @@
-"""Write nodes of the program model as text of one dialect, with tables that have an entry for each class of node.
+"""Write nodes of the program model as text of one dialect, by tables with an entry for each class of node.
 
 Invariant: every compound operand is in parentheses, so the text has exactly the tree of the model.
 """
@@ -85,7 +85,7 @@ class Writer:
         return (f"axes={box.order!r}",)
 
     def dtype(self, dtype: Any) -> str:
-        """Return the text of a scalar type in the dialect."""
+        """Return the name of a scalar type in the dialect's text."""
         return f"{self.dialect.alias}.{dtype}"
 
     def type(self, dtype: Any, shape: tuple[int, ...]) -> str:

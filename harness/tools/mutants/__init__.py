@@ -3,7 +3,8 @@
     with MUTANTS["sub-without-sign"].planted():
         ...                                         # kernels lowered and compiled here are wrong
 
-The list is closed: each mutant is a row of one of the modules below. Nothing in the compiler knows of mutants.
+The list is closed: each mutant is an entry of the table in one of the modules below. Nothing in the compiler knows of
+mutants.
 """
 
 from __future__ import annotations

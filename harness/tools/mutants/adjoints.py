@@ -62,7 +62,8 @@ def _adjoints_outlive_iterations(concerned: Callable[[str], bool] = lambda thing
     """Return a mutant that declares adjoint locals of loop bodies once per task, so that they are not zeroed.
 
     Args:
-        concerned: selects adjoint locals by the name of the local or the number of the value.
+        concerned: returns True for the adjoint locals that are changed, given the name of the local or the number of
+            the value.
     """
     right = TaskReverser._declare_adjoint
 
@@ -145,7 +146,7 @@ def _zero_after_atomic_add() -> Plant:
 
 
 def _extreme_taken_by_all() -> Plant:
-    """Return a mutant that gives the adjoint of an extreme to every iteration whose value equals the result."""
+    """Return a mutant that gives the adjoint of an atomic extreme to every iteration whose value equals the result."""
 
     def change(right: Handler) -> Handler:
         def wrong(r: TaskReverser, stmt: n.Atomic, path: BlockPath, position: int) -> None:

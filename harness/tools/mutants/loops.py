@@ -77,7 +77,10 @@ def _bounds_for_trips() -> Plant:
 
 
 def _changed_loop(kind: type[Stmt], edit: str) -> Plant:
-    """Return a mutant in which the reversed loop has a wrong end, or runs in the order of the forward loop."""
+    """Return a mutant in which the reversed loop has a wrong end, or runs in the order of the forward loop.
+
+    `edit` says which of these.
+    """
 
     def change(right: Handler) -> Handler:
         def wrong(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:

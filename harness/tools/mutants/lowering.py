@@ -37,7 +37,7 @@ def _drop_store_before_loop() -> Plant:
 
 
 def _mark_nodes() -> Plant:
-    """Return a mutant of dead-code removal: of several equal stores, only the last keeps its branches."""
+    """Return a mutant of dead-code removal that keeps the branches around only the last of several equal stores."""
     right = NeededMarker.spread
 
     def wrong(self: NeededMarker, live_values: Iterable[Value]) -> None:

@@ -31,7 +31,7 @@ from .planting import Mutant, Plant, patched, patched_handler
 
 
 def _earlier_tasks_left_out() -> Plant:
-    """Return a mutant whose grad tasks do not repeat the stores of earlier tasks to the array copies they read."""
+    """Return a mutant whose grad kernel reads array copies without the stores that earlier tasks made to them."""
     right = task_order.writes_any
 
     def wrong(task: Task, arrays: Collection[str]) -> bool:
@@ -123,7 +123,7 @@ def _zero_after_extreme() -> Plant:
 
 
 def _counted_on_old_content() -> Plant:
-    """Return a mutant whose counting kernel makes no stores, not even those that its own loops read."""
+    """Return a mutant whose counting kernel makes no stores, although its loops may read the stored values."""
 
     def wrong(kernel: Kernel) -> Kernel:
         kept = frozenset({*counting_kernel.OUTPUTS} | {t.name for t in kernel.temps})

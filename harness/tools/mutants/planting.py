@@ -48,7 +48,7 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Plant the mistake in the compiler inside this context, with the disk cache off.
+        """Plant the mistake in the compiler during the `with` block, with the disk cache off.
 
         Executors and kernels made before may still be right.
         """
@@ -58,7 +58,7 @@ class Mutant:
 
 @contextmanager
 def patched(owner: object, name: str, replacement: object) -> Iterator[None]:
-    """Replace an attribute of a module or class inside this context.
+    """Replace an attribute of a module or class during the `with` block.
 
     Raises:
         KeyError: the owner has no such attribute of its own.
@@ -77,7 +77,7 @@ def patched_row(table: Table[Any, Any], key: object, row: object) -> Iterator[No
     """Replace the entry `key` of a table by `row` inside the `with` block, and restore the old entry after it.
 
     Raises:
-        KeyError: the table has no row for the key.
+        KeyError: the table has no entry for the key.
     """
     old = table[key]
     table._rows[key] = row
@@ -94,7 +94,7 @@ def patched_handler(kind: type[Stmt], change: Callable[[Handler], Handler]) -> P
 
 @contextmanager
 def patched_rule(op: str, position: int, rule: DerivativeRule) -> Iterator[None]:
-    """Replace an operation's derivative rule for one operand inside this context.
+    """Replace an operation's derivative rule for one operand during the `with` block.
 
     The operands that rules read are cached, so the cache is cleared at both ends.
     """

@@ -58,7 +58,7 @@ def _reread_conditions() -> Plant:
 
 
 def _as_it_is_now(r: TaskReverser, cond: Value, known: Value) -> Value:
-    """Recompute a condition from the present contents of the locals that its operands were read from; return it."""
+    """Recompute a condition, and return it, from the locals' present values in place of those that it was made from."""
     test = r.structure.made.get(cond)
     if not isinstance(test, n.Op):
         return known

@@ -22,7 +22,7 @@ def _shared() -> Plant:
 
 
 class _PresentContent(SavedBox):
-    """Represent saved contents that are in truth those of the present."""
+    """Represent a mutant of saved contents that returns the present contents of the array instead."""
 
     def restored(self) -> np.ndarray:
         return self.array.copy()

@@ -1,5 +1,5 @@
 """This package lists which files and tables must change to add an operation, a statement, a pass or a backend.
 
-`tables` finds all tables and where they are; `steps` lists what no table holds; `insertion` and `scaffold` write rows
-of a new operation (`stackgrad new-op`); `page` makes docs/recipes.md.
+`tables` finds all tables and where they are; `steps` lists what no table holds; `insertion` and `scaffold` write table
+entries of a new operation (`stackgrad new-op`); `page` makes docs/recipes.md.
 """

@@ -1,8 +1,9 @@
 """Insert entries into tables in the source text of Python modules.
 
-A row goes behind the row of a similar operation, because tables keep similar operations together. Tables are written as
-`TABLE.update({...})` with a row on each line, or as `TABLE["name"] = ...`; a row that stands elsewhere (behind a
-decorator or in another dictionary) is no neighbor, and the new row then goes behind the last row of the table.
+A new entry goes after the entry of a similar operation, because tables keep similar operations together. Tables are
+written as `TABLE.update({...})` with an entry on each line, or as `TABLE["name"] = ...`; an entry that stands elsewhere
+(after a decorator or in another dictionary) is no neighbor, and the new entry then goes after the last entry of the
+table.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ class Insertion:
     """Represent lines of text to be inserted after a certain line of a file.
 
     Attributes:
-        after: number of the line behind which they go.
-        lines: the lines.
+        after: number of the line after which they are inserted.
+        lines: the lines to insert.
     """
 
     after: int
@@ -46,12 +47,12 @@ def row_of_table(text: str, table: str, like: str, key: str, row: str) -> Insert
     Args:
         text: source text of the module.
         table: name of the variable that holds the table.
-        like: key of the row behind which the new row goes.
-        key: key of the new row.
-        row: Python text of the new row.
+        like: key of the entry after which the new one goes.
+        key: key of the new entry.
+        row: Python text of the new entry.
 
     Raises:
-        NoPlace: the module adds no row to the table.
+        NoPlace: the module adds no entry to the table.
     """
     statements = ast.parse(text).body
     items = [item for node in statements for item in _items(node, table)]
@@ -121,12 +122,12 @@ def operation_row(text: str, like: str, key: str, edges: str) -> Insertion:
 
     Args:
         text: source text of the module of OPS.
-        like: the operation whose row is copied.
+        like: the operation whose entry is copied.
         key: name of the new operation.
         edges: sentence on the edge cases.
 
     Raises:
-        NoPlace: the text has no such row.
+        NoPlace: the text has no such entry.
     """
     for node in ast.walk(ast.parse(text)):
         # Rows have at least five arguments; a call with fewer that begins with the same name is something else.

@@ -1,6 +1,6 @@
 """Write a scaffold for a new operation: table entries that fail until they are filled in, and a test file.
 
-Every row is valid Python, so that the package can be imported and the tests name one missing row after the other.
+Every entry is valid Python, so that the package can be imported and the tests name one missing entry after the other.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Plan:
 
     Attributes:
         changes: places that the scaffold writes.
-        derived: reason for each table whose row follows from something else, by the name of the table.
-        steps: what is left to somebody beside the rows.
+        derived: reason for each table whose entry follows from something else, by the name of the table.
+        steps: what the author must do beside filling in the entries.
     """
 
     changes: tuple[Change, ...]

@@ -46,7 +46,7 @@ class Place:
     line: int
 
     def relative(self) -> str:
-        """Return the path of the file from the root of the checkout."""
+        """Return the path of the file, relative to the root of the checkout."""
         return self.path.relative_to(root()).as_posix()
 
 
@@ -78,7 +78,7 @@ def _module_files() -> Iterator[tuple[str, Path]]:
 def load() -> tuple[Table[Any, Any], ...]:
     """Return all tables of operations and statements, in the order of their modules' names.
 
-    Modules are imported that make a table, and those that add rows to one.
+    The modules that make a table or add entries to one are imported.
     """
     for name, path in _module_files():
         if f"{Table.__name__}(" in path.read_text(encoding="utf-8"):

@@ -20,7 +20,7 @@ def kir_text(name: str, model: OpInfo) -> str:
 
     Args:
         name: name of the new operation.
-        model: the operation that it is like.
+        model: the existing operation on which it is modeled.
     """
     types = _types(model)
     result = model.types((types[0],) * model.arity)

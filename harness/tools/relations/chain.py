@@ -73,7 +73,7 @@ class LaunchChain:
         return tuple(found)
 
     def refusal(self) -> Exception | None:
-        """Return the error by which a gradient of these launches is refused, or None if it exists."""
+        """Return the error by which the gradient of these launches is refused, or None if it is not refused."""
         for made, after in zip(self.made, self.states[1:]):
             refused = made.refusal or marking_refusal(made.lean, ReferenceBackend(fuel=FUEL), [after], self.scalars)
             if refused is not None:

@@ -27,7 +27,7 @@ _VERDICTS: Mapping[str, Verdict] = {"agree": "ok", "undecided": "undecided", "di
 
 @dataclass(frozen=True)
 class RelationQuestion:
-    """Represent the check of one relation on one executor in one direction, before it is decided."""
+    """Represent a check that is still to be decided: one relation on one executor in one direction."""
 
     direction: str
     relation: str

@@ -28,7 +28,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
     Args:
         chain: A chain of the kernel.
-        on: The executor.
+        on: The executor that is checked.
         draw: Number that selects the task after which the kernel is split.
         forward: True to compare values too.
     """

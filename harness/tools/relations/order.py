@@ -32,7 +32,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
     Args:
         chain: A chain of the kernel.
-        on: The executor.
+        on: The executor that is checked.
         draw: Not used, because there is only one reversed order.
         forward: True to compare values too.
     """

@@ -87,7 +87,7 @@ def _compare(
         lowered: The kernel as the reference runs it, and as the executor runs it.
         memory: The arrays by name.
         chain: The chain that gives the scalar arguments.
-        on: The executor.
+        on: The executor that is checked.
     """
     reference = RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
     expected = _launch(lowered[0], GuardedArrays.of(memory), chain, reference)

@@ -27,7 +27,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
     Args:
         chain: A chain of the kernel.
-        on: The executor.
+        on: The executor that is checked.
         draw: Number that selects the second seed: zeros if odd (the whole gradient is then a multiple of the first),
             else small numbers.
         forward: Not used, because the relation is one of gradients.

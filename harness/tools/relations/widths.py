@@ -37,7 +37,7 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
 
     Args:
         chain: A chain of the kernel.
-        on: The executor.
+        on: The executor that is checked.
         draw: Number that selects reals or integers if the kernel has both.
         forward: True to compare values too.
     """

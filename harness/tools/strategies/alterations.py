@@ -32,7 +32,7 @@ STRUCTS_OF_VECTORS = 0.2
 
 
 def alter_program(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
-    """Return the program, perhaps after random rewritings such as numbers to structs or arrays to views.
+    """Return the program, perhaps after random rewritings: numbers become structs, arrays become views, and so on.
 
     Args:
         draw: Source of the random choices.

@@ -1,4 +1,4 @@
-"""Draw atomics whose old value is used, and exchanges whose result does not depend on the order of iterations.
+"""Draw atomics whose old value is used, and atomic exchanges with results that no order of iterations changes.
 
 Old values are used only of elements that no other iteration touches.
 """

@@ -35,7 +35,7 @@ class Expressions(GeneratorState):
         return self.draw.choice(self.productions())(depth - 1)
 
     def productions(self) -> list[Callable[[int], Typed]]:
-        """Return the methods that draw compound floating-point expressions, such as sums; repetitions are weights."""
+        """Return the methods that draw compound floating-point expressions, frequent ones several times as a weight."""
         return [
             self._sum,
             self._function,

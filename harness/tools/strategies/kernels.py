@@ -174,7 +174,7 @@ class Kernels(Patterns):
         return name, self.main, kind
 
     def _reduction_end(self, total: m.Name) -> list[Stmt]:
-        """Return a statement that writes a reduction's result to the output `s`, or none, which leaves it unused."""
+        """Return a statement that writes a reduction's result to the output `s`, or none, to leave it unused."""
         kind = self.draw.choice(("add", "store", "keep"))
         if "s" in self.closed or kind == "keep":
             return []
@@ -219,7 +219,7 @@ class Kernels(Patterns):
         return m.For(tuple(indices), domain, tuple(body))
 
     def _close(self, body: list[Stmt]) -> None:
-        """Record the outputs that `body` writes; forbid later writes of "e", which atomic min and max update."""
+        """Record the outputs that `body` writes; forbid later writes of "e", which only atomic min and max update."""
         found = fields_used(tuple(body)) & {a.name for a in self.arrays.values() if a.output}
         self.written |= found
         self.closed |= found & {"e"}

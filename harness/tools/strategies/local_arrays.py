@@ -8,7 +8,7 @@
     for j in range(6): v = tanh(v*h[5 - j])
 
 A few arrays live through the section, and at times an array lives through one iteration of the section's loop.
-Statements store elements, replace them and use their old content, exchange, move and sum them. Invariant: integer
+Statements store elements, replace them and use their old values, exchange, move and sum them. Invariant: integer
 contents keep an interval, so that they can serve as indices and trip counts; real contents are of order one.
 """
 
@@ -219,7 +219,7 @@ class LocalArrays(Loops):
         Args:
             kind: 'index', 'shifted' or 'mirrored'.
             index: The loop index.
-            whole: Its interval.
+            whole: Interval of the values of the loop index.
             size: Number of elements of the array.
         """
         if kind == "shifted":
@@ -332,7 +332,7 @@ class LocalArrays(Loops):
         return [start, loop, *self._uses(self._safe(total))]
 
     def _moved_along(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that moves array elements up by one, and a store of the present result to element 0."""
+        """Return a loop that moves array elements up by one, and a store of the section's result to element 0."""
         name, last = self.fresh("j"), min(held.size - 1, INNER)
         index = m.Name(name)
         target, source = (m.Binary("-", Number(last - k), index) for k in (0, 1))
@@ -340,7 +340,7 @@ class LocalArrays(Loops):
         return [m.For((name,), m.Range(None, Number(last)), (body,)), m.Assign((held.at(Number(0)),), (self.running,))]
 
     def _filled(self, held: ScopedArray) -> list[Stmt]:
-        """Return a loop that stores bounded multiples of the present result to array elements."""
+        """Return a loop that stores bounded multiples of the section's result so far to array elements."""
 
         def step() -> list[Stmt]:
             index = m.Name(self.names.indices[-1])

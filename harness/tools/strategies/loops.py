@@ -106,7 +106,7 @@ class Loops(VectorStatements):
     # -- domains --------------------------------------------------------------------------------------------
 
     def _range(self) -> Serial:
-        """Return a random range of a serial loop, and its index with its interval.
+        """Return a random range for a serial loop, with the loop's index and the interval of its values.
 
         The range runs up, down, by twos or backward, or is empty.
         """

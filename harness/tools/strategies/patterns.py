@@ -103,7 +103,7 @@ class Patterns(LocalArrays):
     # -- state of before -------------------------------------------------------------------------------------
 
     def _overwritten(self) -> list[Stmt]:
-        """Return tasks that read elements and then overwrite them, in most cases after a task that changes them."""
+        """Return tasks that read elements and overwrite them, mostly preceded by a task that changes the elements."""
         array = self._open("y")
         if array is None:
             return []
@@ -160,10 +160,7 @@ class Patterns(LocalArrays):
         return m.Assign((element,), (self.bounded(self.real(1))[0],))
 
     def _many_shares(self) -> list[Stmt]:
-        """Return a task that sums one half-precision number so often that f16 cannot represent its adjoint.
-
-        The adjoint of this number is a sum that half precision cannot hold.
-        """
+        """Return a task that sums one half-precision number so often that f16 cannot represent its adjoint."""
 
         def body(i: m.Name) -> list[Stmt]:
             half, total, j = self.declare_real(f16, "h"), self.declare_real(self.main), self.fresh("j")

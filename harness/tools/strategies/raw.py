@@ -14,7 +14,7 @@ class RawCase:
     """Represent a kernel of raw IR with its initial arrays and the trap that it must raise, if any.
 
     Attributes:
-        arrays: Initial content by name; executors get copies.
+        arrays: Initial contents by name; executors get copies.
         trap: Class of the exception that the reference must raise, or None. Without checks, an empty adstack reads as 0
             and an integer division by zero gives 0.
     """

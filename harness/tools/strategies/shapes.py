@@ -63,7 +63,7 @@ def _early_return(f: ProgramFacts) -> bool:
 
 
 def _value_before_loop(f: ProgramFacts) -> bool:
-    """Return True if a serial loop reads a local that is computed before it and that it does not assign."""
+    """Return True if a serial loop reads but does not assign a local that was computed before the loop."""
     made = {t.name for n in f.nodes if isinstance(n, m.Assign) for t in n.targets if isinstance(t, m.Name)}
     for s, _ in f.serial:
         inside = list(walk(s))
@@ -75,7 +75,7 @@ def _value_before_loop(f: ProgramFacts) -> bool:
 
 
 def _in_place(f: ProgramFacts) -> bool:
-    """Return True if an element is assigned a value computed from it, or updated at the iteration's own index."""
+    """Return True if a statement computes an element from its old value, or updates it at the iteration's own index."""
     lanes = {name for t in f.tasks for name in t.indices}
     stores = [s for s in f.nodes if isinstance(s, m.Assign) and isinstance(s.targets[0], m.Element)]
     if any(n == s.targets[0] for s in stores for n in walk(s.values)):

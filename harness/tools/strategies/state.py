@@ -90,8 +90,8 @@ class ScopedNames:
     """Represent the names that drawn expressions may use at the current point, grouped by kind of value.
 
     Attributes:
-        ints: Integers with their intervals.
-        flags: Booleans.
+        ints: Names of integers, with the interval of each.
+        flags: Names of boolean locals.
         fixed: Names that may not be assigned at the current point.
         indices: Indices of loops, innermost last.
         vectors: Shapes and types of vectors and matrices.
@@ -207,7 +207,7 @@ class GeneratorState:
 
     @contextmanager
     def only_reading(self) -> Iterator[None]:
-        """Forbid calls of functions inside this context, as is required in bounds and loop conditions."""
+        """Forbid calls of functions during the `with` block, as bounds and loop conditions demand."""
         kept, self.functions = self.functions, []
         yield
         self.functions = kept
@@ -257,12 +257,12 @@ class GeneratorState:
         return m.Name(name)
 
     def fix(self, *names: str) -> None:
-        """Forbid assignments of these names until the end of the block."""
+        """Forbid assignments to these names until the end of the block that is being drawn."""
         self.names = replace(self.names, fixed=self.names.fixed | set(names))
 
 
 def _pool(draw: Chooser, main: Scalar, wild: bool, table: int) -> list[DrawnField]:
-    """Return the scalar fields that a program may use; those it does not use are removed at the end."""
+    """Return the scalar fields that a program may use; fields that it does not use are removed at the end."""
     other = f32 if main == f64 else f64
     second = draw.choice((main, main, main, main, main, other))
     third = draw.choice((main, main, f16)) if wild else main

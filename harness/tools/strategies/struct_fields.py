@@ -47,7 +47,7 @@ def _chosen(draw: Chooser, program: m.Program) -> list[m.Field]:
 
 
 def _joined(program: m.Program, members: list[m.Field], kind: m.StructType) -> m.Program:
-    """Return the program with the chosen fields declared as members of one; expressions stay the same."""
+    """Return the program with the chosen fields declared as members of one struct type; expressions stay the same."""
     names = {f.name: f"{OWNER}.{f.name}" for f in members}
     others = tuple(f for f in program.fields if f.name not in names)
     inputs = program.inputs
@@ -78,7 +78,7 @@ def _renamed(names: set[str]) -> Any:
 
 
 def _with_element(stmt: m.Stmt) -> m.Stmt:
-    """Return a task that loads its element of structs into a local first and stores it back at the end.
+    """Return a task that first loads its element, a struct, into a local, and stores the local back at the end.
 
     A task that touches other elements, uses atomics on its element, or may leave an iteration early after a write stays
     unchanged.

@@ -182,9 +182,9 @@ class Vectors(Atomics):
         """Return a random matrix expression: a product of matrices, an outer product or an inverse.
 
         Args:
-            a: A matrix.
+            a: A matrix expression to use.
             p: Type of its entries.
-            shape: Its shape.
+            shape: Shape of the matrix `a`.
         """
         kind = self.draw.choice(("@", "@", "outer", "inverse"))
         # The diagonal outweighs the other entries, so the matrix has an inverse.

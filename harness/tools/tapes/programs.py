@@ -2,8 +2,8 @@
 
 Invariant: a program has at most MULTIPLIED products, so all values and derivatives are integers far below 2^53.
 
-Some kernels read x.grad, which they take as a constant, or clear it. A program may begin with gradients that are not
-zero and keep them: what they hold at the end of the block are adjoints of the final contents, which go backward too.
+Some kernels read x.grad, as a constant, or set it to 0. A program may begin with gradients that are not zero. The tape
+then keeps them: their values at the end of the block count as adjoints of the final contents.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class TapeProgram:
     """Represent a random program that runs under a tape: the fields' initial contents and a sequence of steps.
 
     Attributes:
-        initial: Initial content of the fields.
+        initial: Initial contents of the fields.
         steps: Steps inside the block; at its end each field is weighed into the loss.
         gradients: What the gradients of the fields hold on entry, which the tape keeps; () for zeros, which it makes.
     """
@@ -179,7 +179,7 @@ def loss_and_gradient(program: TapeProgram, carried: bool = False) -> tuple[floa
     A number that the host writes is a constant if a launch has used the array before; else it is the input itself.
 
     Args:
-        program: The program.
+        program: The tape program to compute.
         carried: True to add the derivatives of the final contents times what the gradients hold at the end of the
             block, as a tape does that keeps them.
     """
