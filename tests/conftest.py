@@ -75,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cuda: runs on an NVIDIA GPU; skipped, with the reason, where there is none")
-    config.addinivalue_line("markers", "rotating: one in four of a large family runs, see tests/rotation.py")
+    config.addinivalue_line("markers", "rotating: one in eight of a large family runs, see tests/rotation.py")
     config.addinivalue_line("markers", "expensive: takes seconds and runs on one day of four, see tests/rotation.py")
     config.addinivalue_line("markers", "optimized: LLVM optimizes its code in every run, see tests/effort.py")
     rotation.settle()

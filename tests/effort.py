@@ -21,6 +21,7 @@ import rotation
 FOLDERS = frozenset(
     "ad ad_api conformance dialect errors examples kernels ops oracles relations shapes statements vectors".split()
 )
+QUARTERS = rotation.TURNS // rotation.PARTS
 MARK = "optimized"
 MODULE = "stackgrad.backends.host.jit"
 
@@ -33,13 +34,13 @@ def unit_of(item: pytest.Item) -> str:
 def is_full(name: str, turn: int | None) -> bool:
     """Return whether LLVM optimizes for a unit in a turn.
 
-    Rotating tests are there on one day of four. The quarter moves by one more step after each four days, so that these
-    tests meet full effort too, on one of sixteen days.
+    Rotating tests are there on one day of eight. The quarter moves by one more step after each eight days, so that these
+    tests meet full effort too, on one of 32 days.
     """
     if turn is None:
         return True
     step = turn + turn // rotation.PARTS
-    return zlib.crc32(name.encode()) // rotation.PARTS % rotation.PARTS == step % rotation.PARTS
+    return zlib.crc32(name.encode()) // rotation.PARTS % QUARTERS == step % QUARTERS
 
 
 @contextmanager

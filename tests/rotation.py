@@ -1,10 +1,10 @@
 """Choose the part of large families of tests that one run executes.
 
 A test marked `rotating` belongs to a family in which many tests show the same thing on other inputs; one marked
-`expensive` takes seconds, as the test of a whole command. A run executes one in four of both; the day decides which, so
-four days execute all. STACKGRAD_TESTS=all executes all in one run, as every row of ci/matrix.toml does, and
-STACKGRAD_TESTS=0 (to 3) executes the part of that number. Days are counted modulo 16, for effort.py, which moves on by
-one more step after each four days; STACKGRAD_TESTS takes these numbers too. A run that is given files executes all
+`expensive` takes seconds, as the test of a whole command. A run executes one in eight of both; the day decides which, so
+eight days execute all. STACKGRAD_TESTS=all executes all in one run, as every row of ci/matrix.toml does, and
+STACKGRAD_TESTS=0 (to 7) executes the part of that number. Days are counted modulo 32, for effort.py, which moves on by
+one more step after each eight days; STACKGRAD_TESTS takes these numbers too. A run that is given files executes all
 tests of these, because it is meant to show whether a change of what they test is right.
 """
 
@@ -21,8 +21,8 @@ import pytest
 
 T = TypeVar("T")
 
-PARTS = 4
-TURNS = PARTS * PARTS
+PARTS = 8
+TURNS = 4 * PARTS
 VARIABLE = "STACKGRAD_TESTS"
 MARKS = ("rotating", "expensive")
 DAY = 86_400
@@ -49,7 +49,7 @@ def family_of(name: str) -> str:
 
 
 def parts_of(names: list[str]) -> list[int]:
-    """Return the part of each rotating test: each four neighbors of a family run on four days.
+    """Return the part of each rotating test: each eight neighbors of a family run on eight days.
 
     So days are alike, which parts by a random number would not be: families are small and some members expensive.
     """
@@ -69,7 +69,7 @@ def settle() -> None:
 
 
 def share(rows: Iterable[T]) -> list[T]:
-    """Return the part of a long table that one test goes through today; four days cover the whole table."""
+    """Return the part of a long table that one test goes through today; eight days cover the whole table."""
     now = turn()
     return list(rows) if now is None else list(rows)[now % PARTS :: PARTS]
 

@@ -31,6 +31,7 @@ def judged(kernel, state):
     return True
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_random_programs(first):
     seeds = range(first, first + 10)

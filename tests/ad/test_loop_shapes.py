@@ -26,6 +26,7 @@ def test_triangular_sweep(machine, backward):
     gw.near([3 * counts @ x.to_numpy()])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 7])
 @pytest.mark.parametrize("struct_for", [False, True])
 def test_loop_inside_a_runtime_branch(machine, backward, trips, struct_for):
@@ -286,6 +287,7 @@ def test_no_read_that_the_kernel_does_not_do(machine, backward):
     gx.near(np.arange(2, 6) * base ** np.arange(1, 5))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(("begin", "end", "step"), [(0, 7, 1), (0, 7, 3), (1, 8, 3), (7, 0, -2), (6, 0, -2), (3, 3, 1)])
 def test_descending_loop_left_early(machine, backward, begin, end, step):
     """for k in reversed(range(..)): v = v x[k]; leave once v is small. The last trips are the first indices."""

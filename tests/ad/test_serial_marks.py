@@ -84,12 +84,14 @@ def walk_of_ranges(serial, in_place):
     return run, first, x, y
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("in_place", [False, True])
 def test_ranges_that_do_not_meet(serial, in_place):
     judged(walk_of_ranges(serial, in_place)[0])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("in_place", [False, True])
 def test_ranges_that_meet(in_place):
     """Element 1 is stored twice: refused by hand, right under a tape, and right by hand once they are apart again."""
@@ -310,6 +312,7 @@ def test_each_element_is_stored_once(program, n, dtype):
     judged(made(program, table_of(program), dtype)[0], n, dtype=dtype)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("program", WRONG)
 def test_an_element_is_overwritten_after_it_was_read(program):
     table, n, element = WRONG[program]

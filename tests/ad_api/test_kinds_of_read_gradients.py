@@ -26,6 +26,7 @@ def arch(request):
     sg.reset()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 1000])
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64], ids=["f32", "f64"])
 def test_extents(fp, n):

@@ -56,6 +56,7 @@ def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
     assert len(list(cured.iterdir())) == 1
 
 
+@pytest.mark.expensive
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal to a group of processes")
 def test_an_interrupted_run_ends_with_its_table(tmp_path: Path) -> None:
     """Ctrl-C reaches the command and its workers; none of them prints a traceback."""

@@ -63,6 +63,10 @@ def commands(text: str) -> Iterator[str]:
 def reachable(start: str, known: set[str]) -> set[str]:
     """Return the files that links reach over any number of pages; a link to a folder reaches its files, not pages."""
     found: set[str] = set()
+    files: dict[str, list[str]] = {}
+    for name in known:
+        if not name.endswith(".md"):
+            files.setdefault(Path(name).parent.as_posix(), []).append(name)
     waiting = [start]
     while waiting:
         page = waiting.pop()
@@ -72,6 +76,6 @@ def reachable(start: str, known: set[str]) -> set[str]:
         if not page.endswith(".md"):
             continue
         for target, _ in links(page, text_of(page)):
-            inside = [name for name in known if Path(name).parent.as_posix() == target and not name.endswith(".md")]
+            inside = files.get(target, [])
             waiting += [target, *inside] if target in known else inside
     return found

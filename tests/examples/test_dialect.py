@@ -73,6 +73,7 @@ def run(folder: Path, *arguments: str, path: Path | None = None) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.expensive
 def test_command_line(folder, tmp_path):
     """`--import` replaces the package: here by a module that says so and gives the package back."""
     stand_in = "import sys, stackgrad\nprint('another package')\nsys.modules['quadrants'] = stackgrad\n"

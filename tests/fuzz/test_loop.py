@@ -10,7 +10,7 @@ from fuzz_support import CRASHES, HANGS, hostile, small
 from stackgrad.harness.tools.fuzz.loop import fuzz
 from stackgrad.harness.tools.fuzz.statistics import Statistics
 
-BATCHES, CASES = 3, 80
+BATCHES, CASES = 3, 40
 """Seeds are fixed, so that the same programs run each time; nights and campaigns draw others."""
 
 

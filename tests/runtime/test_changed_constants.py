@@ -67,6 +67,7 @@ def test_what_stays_is_traced_once_and_stands_ready(name: str, traced: list[str]
     assert traced == ["run", "run"]
 
 
+@pytest.mark.expensive
 @settings(max_examples=25, **OPTIONS)
 @given(programs())
 def test_drawn_programs(program: tuple[list[str], list[Step]]) -> None:

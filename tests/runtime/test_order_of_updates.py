@@ -46,6 +46,7 @@ class Running:
         return self.y.to_numpy().astype(np.float64) / self.data
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64])
 @pytest.mark.parametrize("count", SIZES)
 def test_an_old_value_with_a_gradient(machine, count, fp):

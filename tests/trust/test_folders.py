@@ -152,6 +152,7 @@ def test_reduce_bisect_and_fuzz_refuse_it_too(
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.expensive
 def test_files_for_people_are_not_run(entry: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither case.py, nor modules that lie about where the command is started."""
     monkeypatch.chdir(entry)
