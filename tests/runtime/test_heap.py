@@ -318,7 +318,7 @@ import resource
 import numpy as np
 import psutil
 import stackgrad as sg
-sg.init(arch=sg.cpu, default_fp=sg.f32)
+sg.init(arch=sg.cpu, default_fp=sg.f32, cpu_max_num_threads=2)  # each thread has rows of its own
 x, y = (sg.field(sg.f32, 2, needs_grad=True) for _ in range(2))
 n = sg.field(sg.i32, ())
 

@@ -36,7 +36,9 @@ _HEAD = """
 def _python(code: str, tmp_path: Any) -> subprocess.Popen[str]:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(_HEAD) + textwrap.dedent(code))
-    return subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Python 3.12 and later warn of each fork of a process with threads, which is what these programs are about.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", str(script)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_fork_after_a_launch_launches(tmp_path: Any) -> None:
