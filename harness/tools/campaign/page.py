@@ -7,43 +7,22 @@ templates beside this module, which escape everything that they are given; this 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ....compiler.errors import StackgradError
+from ..page_templates import environment_of
 from .plain_results import Plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-CURE = "pip install 'stackgrad[harness]'"
 
-
-class MissingTemplates(StackgradError):
-    """Signal that the package Jinja2 is not installed, so that pages cannot be written."""
-
-
-@cache
 def environment() -> Environment:
     """Return the Jinja2 environment with the HTML templates of the page.
 
     Raises:
         MissingTemplates: Jinja2 is not installed.
     """
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise MissingTemplates(f"Jinja2, which writes reports, is not installed; cure: {CURE}") from None
-    made = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["thousands"] = lambda number: f"{number:,}"
-    made.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
-    return made
+    return environment_of(__package__)
 
 
 def page(plain: Plain, title: str = "Fuzzing campaign") -> str:

@@ -239,6 +239,7 @@ def _check(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="a Python program")
     parser.add_argument("--json", metavar="OUT", help="write the report as JSON to this file, - for standard output")
+    parser.add_argument("--html", metavar="OUT", help="write the report as a page of HTML to this file")
     parser.add_argument("--limit", type=_positive, default=2, metavar="N", help="launches kept per kernel (default 2)")
     parser.add_argument("--backends", metavar="A,B", help="compare these backends (default: all that can run here)")
 
@@ -250,6 +251,7 @@ def _explain(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("file", metavar="FILE[:KERNEL]", help="a .py program or a .kir file; all kernels unless named")
     parser.add_argument("--lowering", choices=("lean", "classic"), default="lean", help="of the gradient")
+    parser.add_argument("--html", metavar="OUT", help="also write a page of HTML, with the source, to this file")
 
 
 def _ir(parser: argparse.ArgumentParser) -> None:

@@ -14,12 +14,15 @@ from ..harness.testing.executors import present_backends
 from ..harness.testing.replay import ExecutorPanel
 from ..harness.testing.report import CheckReport
 from . import CommandError, version
+from .pages import check_page, check_templates, write_page
 from .programs import run_program
 from .tables import Display
 
 
 def run(given: argparse.Namespace) -> int:
     """Check the given programs on all executors and print a report. Return 1 if any program fails, else 0."""
+    if given.html:
+        check_templates()
     to_stdout = given.json == "-"
     display = Display(sys.stderr if to_stdout else sys.stdout)
     names = None if given.backends is None else [n.strip() for n in given.backends.split(",") if n.strip()]
@@ -30,6 +33,8 @@ def run(given: argparse.Namespace) -> int:
         reports.append(report)
     if given.json:
         _write_json(given.json, reports)
+    if given.html:
+        write_page(given.html, check_page(reports))
     return 0 if all(report.passed for report in reports) else 1
 
 
