@@ -27,7 +27,8 @@ def test_a_right_program_passes(command: Any, program: str, tmp_path: Path) -> N
     assert rows["power", "forward"]["launches"] == rows["power", "reverse"]["launches"] == 5
     assert rows["power", "reverse"]["adstack_bytes"] > 0
     assert {cell["verdict"] for row in report["rows"] for cell in row["cells"].values()} == {"ok"}
-    assert set(rows["power", "reverse"]["cells"]) - {"vulkan", "cuda"} == {"reference", "classic", "cpu", "jax", "program"}
+    judges = set(rows["power", "reverse"]["cells"]) - {"vulkan", "cuda"}
+    assert judges == {"reference", "classic", "cpu", "jax", "program"}
     assert "cuda" in report["absent"] or "cuda" in report["executors"]
 
 

@@ -1,4 +1,4 @@
-"""`stackgrad explain --html` and `stackgrad check --html`: pages that show what the terminal shows, and load nothing."""
+"""`stackgrad explain --html` and `stackgrad check --html`: pages that show what the terminal shows and load nothing."""
 
 from __future__ import annotations
 

@@ -74,9 +74,7 @@ class ExplainedTask:
         """Return a line with the task's number, its source line, and how many values it saves, keeps and recomputes."""
         h = self.history
         line = f", line {h.span.line}" if h.span else ""
-        return (
-            f"task {h.task}{line}: {len(h.stacks)} saved, {h.kept} kept in registers, {h.recomputed} computed again"
-        )
+        return f"task {h.task}{line}: {len(h.stacks)} saved, {h.kept} kept in registers, {h.recomputed} computed again"
 
 
 @dataclass(frozen=True)
