@@ -1,7 +1,7 @@
 """This script writes ARCHITECTURE.md from the import rules, the docstrings of packages, and the lists of passes.
 
-Run `python ci/architecture.py`. The page says nothing that is not taken from the code or held by a test that it names;
-tests/docs/test_architecture.py says when it is stale.
+Run `python ci/architecture.py`. Everything on the page is taken from the code, or ensured by a test that the page
+names; tests/docs/test_architecture.py fails when the page is stale.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     ci/bench_compare.sh BASE HEAD            two commits
     ci/bench_compare.sh --packages A B       two folders with an installed `stackgrad` each
 
-Each round measures the controls and all metrics of the base, of the head, and of the base again, each in a process of
-its own. Metrics that look worse are measured again in as many rounds; only what is worse both times is a regression.
-Exit status: 0 no regression, 1 a regression, 2 nothing can be said.
+Each round measures all metrics of the base, of the head, and of the base again, and the controls, which are benchmarks
+without the package; each measurement has a process of its own. Metrics that look worse are measured again in as many
+rounds; a metric that is worse both times is a regression. Exit status: 0 no regression, 1 a regression, 2 the
+comparison was not possible.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     python ci/bench_sample.py FOLDER PACKAGE [METRIC ...]
 
 FOLDER holds the package `benchmarks`, PACKAGE is the folder from which `stackgrad` must be imported. Both sides of a
-comparison are measured by the benchmarks of one checkout, so that a change of a benchmark is no change of the package.
+comparison are measured by the benchmarks of one checkout, so that a change of a benchmark does not count as a change of
+the package.
 """
 
 from __future__ import annotations

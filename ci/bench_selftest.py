@@ -28,7 +28,7 @@ class Plant:
     """Represent a regression that is planted in a copy of the package.
 
     Attributes:
-        name: what gets worse.
+        name: the quantity that gets worse, for the report.
         kind: kind of the metrics that must report it.
         code: Python code that is run when the package is imported.
     """

@@ -1,9 +1,9 @@
 """This module decides whether rounds of a base and of a head show a regression.
 
-A round measures base, head, and base again, in neighboring processes. What disturbs a measurement only makes it slower,
-so the fastest of several is what the code takes, and the fastest measurements of the base differ by what is left of the
-noise. The ratio of the fastest head to the fastest base must leave that noise before it counts. Sides take turns, so a
-machine that gets slower during a run gives both their fastest measurements at its beginning.
+A round measures base, head, and base again, one process after the other. A disturbance only makes a measurement slower,
+so the fastest of several measurements is the time of the code, and the difference between the fastest measurements of
+the base is the remaining noise. The ratio of the fastest head to the fastest base counts only if it exceeds this
+noise. Base and head alternate, so on a machine that gets slower both have their fastest measurements at the beginning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Verdict:
         base: its lowest value in the base.
         head: its lowest value in the head.
         ratio: the lowest value of the head, divided by the mean of the lowest ones of the two bases.
-        noise: factor between the lowest values of the base.
+        noise: ratio of one of the lowest values of the base (number FLOOR) to the lowest one, at least 1.
         limit: ratio above which the head is worse.
     """
 

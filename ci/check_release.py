@@ -3,9 +3,9 @@
     python ci/check_release.py FOLDER
 
 FOLDER then holds `dist`, the files to upload. They are built in isolation, the wheel from the source archive, so that
-the archive is complete if the wheel is. twine checks their descriptions. The wheel is installed into an environment
-with nothing else; there the program of the README runs, and so do the tests TESTS of this checkout. The exit status is
-1 if a step fails. The script runs under an interpreter that has build and twine, and needs the network.
+a complete wheel proves that the archive is complete. twine checks their descriptions. The wheel is installed into an
+empty environment, in which the program of the README and the tests TESTS of this checkout run. The exit status is 1 if
+a step fails. The script runs under an interpreter that has build and twine, and needs the network.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PYTEST_TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.5", "psutil
 
 
 class ReleaseError(Exception):
-    """Signal that what would be released is not right."""
+    """Signal that the files to be released are faulty, or that a step of the check failed."""
 
 
 def run(*command: str, folder: Path = ROOT) -> str:
@@ -55,7 +55,7 @@ def program(readme: str) -> str:
     """Return the first program of the README.
 
     Raises:
-        ReleaseError: there is none.
+        ReleaseError: the README has no program.
     """
     block = re.search(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
     if block is None:
@@ -67,7 +67,7 @@ def build(folder: Path) -> tuple[Path, Path]:
     """Build and check both files in an empty folder, and return the wheel and the source archive.
 
     Raises:
-        ReleaseError: they cannot be built, twine refuses them, or there are others.
+        ReleaseError: the files cannot be built, twine refuses them, or the build made other files too.
     """
     run(sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT))
     wheels, archives = sorted(folder.glob("*.whl")), sorted(folder.glob("*.tar.gz"))
@@ -81,7 +81,7 @@ def check_place(printed: str, wheel: Path, environment: Path) -> None:
     """Check that the package comes from the environment and has the version that the wheel is named after.
 
     Raises:
-        ReleaseError: it does not.
+        ReleaseError: the package comes from elsewhere, or has another version.
     """
     version, _, place = printed.strip().partition(" ")
     if not Path(place).is_relative_to(environment):

@@ -3,7 +3,7 @@
     python ci/draw_pictures.py             draws them
     python ci/draw_pictures.py --check     says which of them are stale, with exit status 1, and draws nothing
 
-Numbers in drawings are computed here, those of the plot are read from docs/performance.md.
+The script computes the numbers in the drawings, and reads those of the plot from docs/performance.md.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def heap() -> Picture:
 
 
 def peers() -> Picture:
-    """Return the plot of this package beside its peers."""
+    """Return the plot that compares the times of this package with those of its peers."""
     return plot(PERFORMANCE.read_text(encoding="utf-8"))
 
 
@@ -141,7 +141,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
 
 
 def stale(folder: Path, texts: Mapping[str, str]) -> list[str]:
-    """Return the names of pictures that differ from their texts or are missing, and of files that nobody draws."""
+    """Return the names of picture files that are missing, that differ from their texts, or that have no text."""
     present = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.svg")}
     return sorted(name for name in {*present, *texts} if present.get(name) != texts.get(name))
 

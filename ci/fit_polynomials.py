@@ -1,9 +1,9 @@
 """This script writes codegen/polynomials/coefficients.py: polynomials and split constants of inlined functions.
 
 Run `python ci/fit_polynomials.py > backends/codegen/polynomials/coefficients.py`; a test compares the two.
-All arithmetic is on fractions. A function is known by its Taylor series f(s) = a_0 + a_1 s + ..., cut where the rest
-cannot matter. The polynomial agrees with f at the Chebyshev nodes of the interval, which is within a small factor of
-the least possible error.
+All arithmetic uses fractions. A function is given by its Taylor series f(s) = a_0 + a_1 s + ..., with as many terms as
+influence the result. The polynomial agrees with f at the Chebyshev nodes of the interval, so its error is within a
+small factor of the least possible one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def interpolate(points: Sequence[tuple[Fraction, Fraction]]) -> list[Fraction]:
 def fit(f: Fit, kind: str) -> list[float]:
     """Return the coefficients of the approximating polynomial, rounded to f32 or f64, lowest power first.
 
-    The effect of rounding them is far below that of adding the terms up.
+    Rounding the coefficients changes values of the polynomial far less than rounding its terms and sums does.
     """
     taylor = [f.series(k) for k in range(TERMS)]
     some = nodes(f.low, f.high, f.degrees[kind] + 1 - f.exact)

@@ -1,6 +1,6 @@
 """This script runs the nightly jobs: a fuzzing campaign, a search for planted mutants, and fuzzing of peers.
 
-It also writes the report.
+It also writes the report of the campaign.
 
     python ci/nightly.py FOLDER                                       about eight hours of work
     python ci/nightly.py FOLDER --cases 20000 --mutants 0 --peers 0   a campaign of so many programs and nothing else
@@ -38,7 +38,7 @@ class Step:
     Attributes:
         name: its name, also of its output file.
         command: the arguments of `python -m stackgrad`.
-        decides: True if its failure is a failure of the night.
+        decides: True if its failure makes the nightly run fail.
         status: the exit status after it has run.
         seconds: the duration after it has run.
     """

@@ -1,7 +1,7 @@
 """This module draws the plot of the README: times of this package beside those of peers, from docs/performance.md.
 
-The numbers are those of the first table of the page, and so are the machine and the versions that the plot names. No
-number stands here. Rows that were measured on another machine, or that are no times, are left out.
+The numbers, and the machine and the versions that the plot names, come from the first table of the page; this module
+contains no measurements. Rows that were measured on another machine, or that are not times, are left out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def machine(page: str) -> str:
     """Return what the page says of the machine and the versions of the first table.
 
     Raises:
-        PageError: it says nothing.
+        PageError: the page does not name them.
     """
     match = re.search(r"^One run on an? (.*?):$", page, re.DOTALL | re.MULTILINE)
     if match is None:
@@ -80,7 +80,7 @@ def samples(page: str) -> list[Sample]:
 
 
 def label(time: float) -> str:
-    """Return a power of ten of seconds in the largest unit that leaves a whole number."""
+    """Return the text for a power of ten of seconds, as a whole number with the largest possible unit."""
     unit = next(name for name in ("s", "ms", "µs", "ns") if time >= 0.999 * UNITS[name])
     return f"{time / UNITS[unit]:.0f} {unit}"
 

@@ -27,7 +27,7 @@ def commands(arguments: Sequence[str]) -> list[list[str]]:
 
 
 def keep(source: Path, folder: Path) -> None:
-    """Copy numbers and pages into a folder."""
+    """Copy the results and the HTML pages of asv into a folder."""
     for name in KEPT:
         if (source / name).is_dir():
             shutil.copytree(source / name, folder / name, dirs_exist_ok=True)

@@ -1,8 +1,8 @@
 """This script runs the rows of ci/matrix.toml, each as a nox session, and prints their outcomes.
 
 A row passes only if its tests passed with every backend that it requires. An absent backend that it requires fails the
-row before any test. The exit status is 1 if a row failed, 2 if the request is not valid. `noxfile.py` says what a
-session does; this script asks nox for sessions, and makes the table from nox's report and from what sessions note.
+row before any test. The exit status is 1 if a row failed, 2 if the request is not valid. `noxfile.py` defines the
+sessions; this script runs them by nox, and makes the table from nox's report and from the notes that sessions leave.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def command_of(row: Row, artifacts: Path) -> list[str]:
 
 
 def empty_artifacts(row: Row) -> Path:
-    """Return the folder for what is kept of a run of a row, made anew and empty."""
+    """Create and return an empty folder for the artifacts of a row."""
     folder = ARTIFACTS / row.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -254,7 +254,7 @@ def result_of(row: Row, session: Mapping[str, Any] | None, note: Note) -> Result
     Args:
         row: the row.
         session: the entry of the row in nox's report, or None if there is none.
-        note: what the session noted.
+        note: the note that the session left.
     """
     if session is None:
         return Result(row.name, FAILED, "nox reports no session of this row")

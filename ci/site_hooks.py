@@ -55,7 +55,7 @@ def added_pages(pages: list[str]) -> dict[str, str]:
 
 
 def on_config(config: Any) -> Any:
-    """Set the navigation."""
+    """Set the navigation of the site. MkDocs calls this function with its configuration."""
     config.nav = links.navigation(text_of(f"{links.DOCS}/index.md"))
     return config
 
@@ -82,7 +82,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def _is_source(path: str) -> bool:
-    """Return True if a page shows a file that is no page: its text has no links."""
+    """Return True if the page for a path shows a source file, whose text has no links to rewrite."""
     return not path.endswith(".md")
 
 

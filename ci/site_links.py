@@ -84,7 +84,7 @@ def rewrite(path: str, text: str, is_folder: Callable[[str], bool]) -> str:
 
 
 def apart(text: str) -> str:
-    """Return a text with an empty line between a paragraph and a list below it, which MkDocs asks for."""
+    """Return a text with an empty line between each paragraph and a list below it, which MkDocs requires."""
     lines: list[str] = []
     for line in text.split("\n"):
         before = lines[-1] if lines else ""
@@ -94,7 +94,7 @@ def apart(text: str) -> str:
 
 
 def source_page(path: str, text: str) -> str:
-    """Return the page that shows a file which is no page."""
+    """Return the Markdown of the page that shows a source file."""
     language = {".py": "python", ".toml": "toml", ".sh": "sh", ".yml": "yaml"}.get(PurePosixPath(path).suffix, "text")
     ticks = "`" * max(4, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
     return f"# `{path}`\n\n{ticks}{language}\n{text.rstrip()}\n{ticks}\n"
@@ -124,13 +124,13 @@ def navigation(index: str) -> list[dict[str, object]]:
 
 
 def _page_of_index(link: str) -> str:
-    """Return the page of the site that a link of docs/index.md leads to, or "" if it leads to no page."""
+    """Return the name of the page of the site that a link of docs/index.md leads to, or "" if it leads to no page."""
     path, _ = target_of(f"{DOCS}/index.md", link)
     return site_page(path, lambda _: False) if path.endswith(".md") else ""
 
 
 def linked_files(root: Path, pages: Iterable[str], text_of: Callable[[str], str]) -> list[str]:
-    """Return the files and folders that are no pages under docs/ and that links lead to from pages, over other pages.
+    """Return the files and folders outside of docs/ that pages link to, directly or over other linked pages.
 
     Args:
         root: the checkout.

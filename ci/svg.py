@@ -22,7 +22,7 @@ class Picture:
     Attributes:
         width: its width.
         height: its height.
-        title: what it shows, in a sentence, for readers who do not see it.
+        title: a sentence that describes the picture, for readers who do not see it.
         parts: the elements of the picture, as SVG.
     """
 
@@ -32,7 +32,7 @@ class Picture:
     parts: list[str] = field(default_factory=list)
 
     def add(self, element: str) -> None:
-        """Append an element."""
+        """Append an SVG element, given as text, to the picture."""
         self.parts.append(element)
 
     def box(self, x: float, y: float, width: float, height: float, fill: str = "#ffffff", edge: str = LINE) -> None:

@@ -3,9 +3,9 @@
     python ci/workflows.py             writes them
     python ci/workflows.py --check     says which of them are stale, with exit status 1, and writes nothing
 
-Each row is a job, which runs `ci/run_matrix.py --row NAME` as anybody does by hand. `tests.yml` has the rows of every
-push and pull request, `nightly.yml` those of every night, `demand.yml` those that are run only when somebody asks; a
-file without rows is not written. tests/meta/test_workflows.py fails while a file is stale.
+Each row becomes a job, which runs `ci/run_matrix.py --row NAME`. `tests.yml` has the rows that run at every push and
+pull request, `nightly.yml` those that run every night, `demand.yml` those that are started by hand; a file without rows
+is not written. tests/meta/test_workflows.py fails while a file is stale.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class Hosted:
 
     Attributes:
         runner: the label of the machine, or several of them.
-        when: the occasion, a key of FILES.
+        when: the occasion on which the row runs, a key of FILES.
         minutes: the time limit of the job.
-        packages: what the package manager of the machine installs first.
+        packages: system packages that the package manager of the machine installs first.
     """
 
     runner: str | tuple[str, ...]
@@ -149,7 +149,7 @@ def job(row: Row, hosted: Hosted, nox: str) -> str:
 
 
 def workflow(when: str, jobs: Iterable[str]) -> str:
-    """Return the text of the workflow of an occasion."""
+    """Return the text of the workflow file for an occasion, such as every night, with these jobs."""
     triggers = "\n".join(f"  {line}" for line in TRIGGERS[when])
     name = FILES[when].removesuffix(".yml")
     return HEAD.format(occasion=name, triggers=triggers, cancel=str(when == "push").lower()) + "\n".join(jobs)
@@ -186,7 +186,7 @@ def wanted() -> dict[str, str]:
 
 
 def stale(expected: Mapping[str, str]) -> list[str]:
-    """Return the names of workflow files that differ from their texts, are missing, or belong to no occasion."""
+    """Return the names of workflow files that differ from their expected texts, are missing, or are not expected."""
     present = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.y*ml")}
     return sorted(name for name in {*present, *expected} if present.get(name) != expected.get(name))
 

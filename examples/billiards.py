@@ -1,16 +1,16 @@
-"""A cue ball is aimed so that its collisions bring the last ball of a rack to a given place at a given time.
+"""Aim a cue ball so that its collisions bring the last ball of a rack to a given place at a given time.
 
-Balls of one mass roll without friction. Two of them meet where their distance is twice the radius: with d the vector
-from one to the other and w the velocity of the other relative to it, at the smaller root of |d + tau w|^2 = 4 R^2,
-and then each gets the impulse along the line n between the centers (Newton: "Philosophiae naturalis principia
-mathematica", 1687; the time of impact within a step as in Hu, Anderson, Li, Sun, Carr, Ragan-Kelley, Durand:
-"DiffTaichi: differentiable programming for physical simulation", 2020):
+Balls of equal mass roll without friction. Two balls collide when their distance is twice the radius R. Let d be the
+vector from one to the other, and w the relative velocity: the time tau of the impact is the smaller root of
+d + tau w|^2 = 4 R^2. At the impact each ball gets an impulse along the line n between the centers (Newton:
+"Philosophiae naturalis principia mathematica", 1687; the time of impact within a step as in Hu, Anderson, Li, Sun,
+Carr, Ragan-Kelley, Durand: "DiffTaichi: differentiable programming for physical simulation", 2020):
 
     v_i <- v_i + (1 + E) / 2 (w . n) n,    x_i(t + dt) = x_i(t) + tau v_i + (dt - tau) v_i'
 
-Without the time of impact the place of a ball after a step would not depend on when it was hit, and its derivative
-would miss that part. The unknowns are the first position and the velocity of the cue ball. Which balls meet is
-decided by branches; the gradient is that of the path taken.
+Without the time of impact the position of a ball after a step would not depend on when it was hit, and its derivative
+would miss that part. The unknowns are the first position and the velocity of the cue ball. Branches decide which balls
+collide; the gradient is that of the branches taken.
 
     python examples/billiards.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
@@ -39,7 +39,7 @@ CHECK = {"rows": 2, "steps": 6, "cue": (0.485, 0.485), "iterations": 1}
 
 @sg.data_oriented
 class Table:
-    """Positions and velocities of the balls at each step, (steps + 1, n). Ball 0 is the cue ball."""
+    """Hold positions and velocities of the balls at each step, of shape (steps + 1, n). Ball 0 is the cue ball."""
 
     def __init__(self, rows: int, steps: int, cue: tuple[float, float]) -> None:
         self.n, self.steps = 1 + rows * (rows + 1) // 2, steps
@@ -61,7 +61,7 @@ class Table:
 
     @sg.func
     def meeting(self, d, w):
-        """The time at which balls meet that are d apart and part with the velocity w; DT if not in this step."""
+        """Return the time of impact of two balls at distance d with relative velocity w; DT if there is none."""
         tau = DT
         along = d.dot(w)
         root = along * along - w.norm_sqr() * (d.norm_sqr() - 4.0 * RADIUS * RADIUS)
@@ -100,8 +100,10 @@ class Table:
 
 
 def build(rows: int, steps: int, cue: tuple[float, float] = CUE) -> tuple[tuple[Any, ...], Callable[[], float]]:
-    """The unknowns, place and velocity of the cue ball, at a first guess; a function that runs the program and its
-    gradient: it gives the loss and leaves d loss in `unknown.grad`.
+    """Return the unknowns, position and velocity of the cue ball, at a first guess, and a function that evaluates them.
+
+    The function runs the simulation and its gradient, stores the gradient to `grad` of the unknowns, and returns the
+    loss.
     """
     table = Table(rows, steps, cue)
 
@@ -125,7 +127,7 @@ def main(
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
-    """Aim; the squared distance from the goal before each step."""
+    """Aim the cue ball by gradient descent. Return the squared distance from the goal before each descent step."""
     common.start(arch)
     return common.minimize(*build(rows, steps, cue), iterations, rate, report)
 

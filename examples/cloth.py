@@ -6,9 +6,9 @@ distance two (flexion). Mass p feels from each neighbor q at the distance d = |x
 
     STIFFNESS (d - rest length) r + DAMPING (r . (v_q - v_p)) r
 
-gravity and the drag of the air, and moves by semi-implicit Euler steps. Inside the ball a mass loses what part of its
-velocity points into the ball and is put back on the surface. The unknowns are the velocity at which the whole cloth is
-thrown, one vector, and the pull on each of its four corners, one vector each.
+gravity and the drag of the air, and moves by semi-implicit Euler steps. A mass inside the ball loses the component of
+its velocity that points into the ball, and is moved back to the surface. The unknowns are the velocity at which the
+whole cloth is thrown, one vector, and the pull on each of its four corners, one vector each.
 
     python examples/cloth.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
@@ -38,7 +38,7 @@ CHECK = {"n": 3, "steps": 3, "height": 0.39, "iterations": 1}
 
 @sg.data_oriented
 class Cloth:
-    """Positions and velocities of the masses at each step, (steps + 1, n, n)."""
+    """Hold positions and velocities of the masses at each step, of shape (steps + 1, n, n)."""
 
     def __init__(self, n: int, steps: int, height: float) -> None:
         self.n, self.steps, self.cell = n, steps, WIDTH / (n - 1)
@@ -56,7 +56,7 @@ class Cloth:
 
     @sg.func
     def spring(self, t, i, j, k, l):
-        """The acceleration of mass (i, j) by its spring to (k, l)."""
+        """Return the acceleration of mass (i, j) at step t by its spring to mass (k, l)."""
         rest = self.cell * sg.sqrt(float((i - k) ** 2 + (j - l) ** 2))
         d = self.x[t, k, l] - self.x[t, i, j]
         r = d.normalized()
@@ -95,8 +95,10 @@ class Cloth:
 
 
 def build(n: int, steps: int, height: float = HEIGHT) -> tuple[tuple[Any, ...], Callable[[], float]]:
-    """The unknowns, the throw and the pulls, at a first guess of 0; a function that runs the program and its
-    gradient: it gives the loss and leaves d loss in `unknown.grad`.
+    """Return the unknowns, throw and pulls, at a first guess of 0, and a function that evaluates them.
+
+    The function runs the simulation and its gradient, stores the gradient to `grad` of the unknowns, and returns the
+    loss.
     """
     cloth = Cloth(n, steps, height)
 
@@ -120,7 +122,7 @@ def main(
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
-    """Throw; the squared distance from the goal before each step."""
+    """Find the best throw by gradient descent. Return the squared distance from the goal before each descent step."""
     common.start(arch)
     return common.minimize(*build(n, steps, height), iterations, rate, report)
 

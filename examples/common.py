@@ -1,7 +1,7 @@
-"""What the programs of this folder share: the choice of the package, the command line, the descent.
+"""Share code among the programs of this folder: the choice of the package, the command line, gradient descent.
 
-They import this before `import stackgrad as sg`, and kernels are written against `sg` alone. With the option
-`--import quadrants` that line gets Quadrants, and the rest of the program stays as it is.
+The programs import this module before `import stackgrad as sg`, and their kernels use only `sg`. With the option
+`--import quadrants` that import gives Quadrants, and the rest of the program runs unchanged.
 """
 
 import argparse
@@ -18,7 +18,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"quadrants": {"ad_stack_experimental_enabl
 
 
 def _choose() -> str:
-    """Read `--import` and make `import stackgrad` mean that package; its name."""
+    """Make `import stackgrad` mean the package that the option `--import` names, and return its name."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--import", dest="package", choices=PACKAGES, default=PACKAGES[0])
     package: str = parser.parse_known_args()[0].package
@@ -32,14 +32,15 @@ import stackgrad as sg  # noqa: E402, I001  (only now: the line above says what 
 
 
 def start(arch: Any = None) -> None:
-    """Start the runtime in double precision. arch: one of `sg`, or its name; None for the CPU."""
+    """Start the runtime in double precision. `arch` is an architecture of `sg`, or its name; None for the CPU."""
     chosen = getattr(sg, arch) if isinstance(arch, str) else arch or sg.cpu
     sg.init(arch=chosen, default_fp=sg.f64, **OPTIONS.get(PACKAGE, {}))
 
 
 class Adam:
-    """Descent by the ratio of the running mean and root mean square of the slope (Kingma, Ba: "Adam: a method for
-    stochastic optimization", 2015), on one field.
+    """Optimize one field by the Adam method (Kingma, Ba: "Adam: a method for stochastic optimization", 2015).
+
+    A step is proportional to the running mean of the gradient, divided by its running root mean square.
     """
 
     def __init__(self, field: Any, rate: float) -> None:
@@ -47,7 +48,7 @@ class Adam:
         self.mean, self.square = (np.zeros(field.to_numpy().shape) for _ in range(2))
 
     def step(self, keep_mean: float = 0.9, keep_square: float = 0.99) -> None:
-        """Move the field against its gradient."""
+        """Move the contents of the field by one step against the gradient."""
         slope = self.field.grad.to_numpy()
         self.count += 1
         self.mean += (1.0 - keep_mean) * (slope - self.mean)
@@ -61,7 +62,10 @@ class Adam:
 def minimize(
     unknowns: Sequence[Any], evaluate: Callable[[], float], iterations: int, rate: float, report: bool
 ) -> list[float]:
-    """Descend by Adam; the loss before each step. evaluate: gives the loss and leaves the slopes in the gradients."""
+    """Minimize the loss by Adam, and return the loss before each step.
+
+    `evaluate` returns the loss and stores its gradient to `grad` of each unknown.
+    """
     optimizers = [Adam(unknown, rate) for unknown in unknowns]
     history = []
     for iteration in range(iterations):
@@ -74,7 +78,10 @@ def minimize(
 
 
 def command_line(main: Callable[..., list[float]], small: dict[str, Any]) -> None:
-    """Run a program as its command line says. small: the arguments of main that `--size small` stands for."""
+    """Run `main` of a program with the arguments that its command line gives.
+
+    `small` has the arguments of `main` for which the option `--size small` stands.
+    """
     parser = argparse.ArgumentParser(description=(sys.modules["__main__"].__doc__ or "").splitlines()[0])
     parser.add_argument("--arch", choices=("cpu", "reference"), default="cpu")
     parser.add_argument("--size", choices=("small", "full"), default="full")

@@ -1,4 +1,4 @@
-"""A soft walker learns to run: masses, springs that act as muscles, and the ground as a branch.
+"""Teach a soft walker to run: it consists of masses and of springs that act as muscles, and stands on the ground.
 
 Masses of 1 kg obey a = sum of spring forces + gravity, with semi-implicit Euler steps. A spring from a mass
 at p to one at q pulls it along q - p with the force
@@ -6,9 +6,10 @@ at p to one at q pulls it along q - p with the force
     STIFFNESS (|p - q| - l) + DAMPING (speed at which they part)
     l = rest length (1 + STRENGTH tanh(amplitude) sin(FREQUENCY time + phase)):
 
-a muscle with an amplitude and a phase of its own moves its length l. A mass that would sink into the ground
-sticks to it for that step. The loss is minus the distance that the center of mass has moved; gradient descent
-finds the amplitudes and phases. Fields are indexed by time, so the tape needs no copies of overwritten state.
+that is, a muscle with its own amplitude and phase changes the length l. A mass that would sink into the ground
+sticks to it for that step, which a branch of the kernel decides. The loss is minus the distance that the center of
+mass has moved; gradient descent finds the amplitudes and phases. Fields are indexed by time, so the tape saves
+nothing.
 
     python examples/mass_spring_walker.py
 """
@@ -34,7 +35,9 @@ CHECK = {"steps": 48, "iterations": 3}
 
 
 def body() -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Three boxes in a row with two legs: positions (n, 2) in meters, and the springs as pairs of masses.
+    """Return the body of the walker: positions (n, 2) in meters, and the springs as pairs of masses.
+
+    The body is a row of three boxes on two legs.
 
     0 - 1 - 2 - 3
     | x | x | x |      every box has both diagonals
@@ -51,10 +54,11 @@ def body() -> tuple[np.ndarray, list[tuple[int, int]]]:
 
 @dataclass
 class Springs:
-    """The m springs, mass by mass: those of mass i are entries first[i] .. first[i + 1] - 1 of mass and number.
+    """Hold the m springs of a body, listed for each mass.
 
-    first (n + 1,). mass: the one at the other end (2 m,). number: of the spring (2 m,). rest: length by number
-    of the spring (m,).
+    Those of mass i are the entries first[i] to first[i + 1] - 1 of `mass` and `number`. `first` has the shape (n + 1,).
+    `mass` (2 m,) is the mass at the other end, `number` (2 m,) the number of the spring. `rest` (m,) has the rest
+    length of each spring.
     """
 
     first: sg.Field
@@ -64,7 +68,7 @@ class Springs:
 
 
 def make_springs(points: np.ndarray, springs: list[tuple[int, int]]) -> Springs:
-    """The fields of a body."""
+    """Return fields that hold the springs of a body."""
     rows: list[list[tuple[int, int]]] = [[] for _ in points]
     for s, (a, b) in enumerate(springs):
         rows[a].append((b, s))
@@ -80,7 +84,7 @@ def make_springs(points: np.ndarray, springs: list[tuple[int, int]]) -> Springs:
 
 
 def motion(x: sg.Field, v: sg.Field, amplitude: sg.Field, phase: sg.Field, springs: Springs) -> sg.Kernel:
-    """The kernel step(t): from x[t], v[t] to x[t + 1], v[t + 1], of shape (steps + 1, n, 2)."""
+    """Return the kernel step(t), which computes x[t + 1] and v[t + 1], of shape (n, 2), from x[t] and v[t]."""
     n = x.shape[1]
     first, mass, number, rest = springs.first, springs.mass, springs.number, springs.rest
 
@@ -114,8 +118,10 @@ def motion(x: sg.Field, v: sg.Field, amplitude: sg.Field, phase: sg.Field, sprin
 
 
 def build(steps: int) -> tuple[tuple[sg.Field, sg.Field], Callable[[], float]]:
-    """The unknowns, amplitudes (m,) and phases (m,), at a first guess; a function that runs the program and its
-    gradient: it gives the loss and leaves d loss in `unknown.grad`.
+    """Return the unknowns, amplitudes (m,) and phases (m,), at a first guess, and a function that evaluates them.
+
+    The function runs the simulation and its gradient, stores the gradient to `grad` of the unknowns, and returns the
+    loss.
     """
     points, pairs = body()
     n, m = len(points), len(pairs)
@@ -144,8 +150,10 @@ def build(steps: int) -> tuple[tuple[sg.Field, sg.Field], Callable[[], float]]:
 
 
 class Adam:
-    """Kingma and Ba's method, on one field: the ground makes slopes steep here and flat there, so only the
-    ratio of their running mean and root mean square counts.
+    """Optimize one field by the Adam method of Kingma and Ba.
+
+    The ground makes gradients very large at some points and small at others, so the length of a step depends only on
+    the ratio of the gradient's running mean to its running root mean square.
     """
 
     def __init__(self, field: sg.Field) -> None:
@@ -154,7 +162,7 @@ class Adam:
         self.mean, self.square = np.zeros(field.shape), np.zeros(field.shape)
 
     def step(self, rate: float = 0.1, keep_mean: float = 0.9, keep_square: float = 0.99) -> None:
-        """Move the field against its gradient."""
+        """Move the contents of the field by one step against the gradient."""
         slope = self.field.grad.to_numpy()
         self.count += 1
         self.mean += (1.0 - keep_mean) * (slope - self.mean)
@@ -165,7 +173,7 @@ class Adam:
 
 
 def main(steps: int = 256, iterations: int = 40, arch: Any = None, report: bool = True) -> list[float]:
-    """Optimize; the loss at each iteration, in meters."""
+    """Optimize the muscles by gradient descent. Return the loss at each iteration, in meters."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
     unknowns, evaluate = build(steps)
     optimizers = [Adam(unknown) for unknown in unknowns]

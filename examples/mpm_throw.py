@@ -1,4 +1,4 @@
-"""Throw an elastic block so that it bounces off the floor and meets a target: the material point method.
+"""Throw an elastic block so that it bounces off the floor and hits a target, simulated by the material point method.
 
 Method: the moving-least-squares material point method (Hu et al., 2018) with affine transfers (Jiang et al.,
 2015). Particles carry position x, velocity v, velocity gradient C and deformation F; a grid exists only within
@@ -10,11 +10,12 @@ a time step.
     g2p          v' = sum of w u over the nodes, C' = 4/dx² sum of w u r^T, x' = x + dt v'
 
 K is the Kirchhoff stress P F^T of the fixed-corotated solid, 2 mu (F - R) F^T + lambda (J - 1) J, with R the
-rotation of the polar decomposition of F and J = det F. Kernels spell the 2 x 2 matrices out in scalars.
+rotation of the polar decomposition of F and J = det F. Kernels store the 2 x 2 matrices as separate scalars.
 
-Particles are kept for every step, the grid for one. So the backward pass is written by hand: it goes through
-the steps in reverse, rebuilds the grid of each from its particles, and calls the three gradients. It may,
-because no kernel overwrites what its own gradient reads: momentum and velocity of the grid are two fields.
+Fields hold the particles of every step, but the grid of one step only. So the backward pass is written by hand: it
+goes through the steps in reverse, computes the grid of each step again from its particles, and calls the gradients
+of the three kernels. Calling gradients by hand is allowed because no kernel overwrites what its own gradient reads:
+momentum and velocity of the grid are two fields.
 
     python examples/mpm_throw.py
 """
@@ -47,7 +48,7 @@ CHECK = {"side": 3, "cells": 16, "steps": 32, "iterations": 1}
 
 @dataclass
 class State:
-    """All fields. n particles, numbered row by row of a square lattice; the grid has cells x cells nodes."""
+    """Hold all fields: n particles, numbered row by row of a square lattice, and a grid of cells x cells nodes."""
 
     n: int
     cells: int
@@ -64,7 +65,7 @@ class State:
 
 
 def make_state(side: int, cells: int, steps: int, fp: Any) -> State:
-    """A block of side x side particles at rest in the unit square."""
+    """Return the fields of a block of side x side particles at rest in the unit square."""
     n = side * side
     x, v = (sg.field(fp, shape=(steps + 1, n, 2), needs_grad=True) for _ in range(2))
     C, F = (sg.field(fp, shape=(steps + 1, n, 4), needs_grad=True) for _ in range(2))
@@ -83,14 +84,14 @@ def make_state(side: int, cells: int, steps: int, fp: Any) -> State:
 
 @sg.func
 def spline(u):
-    """Quadratic B-spline, u in cells from the node."""
+    """Return the quadratic B-spline weight of a node at the distance u, in cells."""
     u = abs(u)
     return 0.75 - u * u if u < 0.5 else 0.5 * (1.5 - u) * (1.5 - u)
 
 
 @sg.func
 def locate(x, y, dx):
-    """The lower left of the 3 x 3 nodes around a point, and the point's place relative to it, in cells."""
+    """Return the lower left of the 3 x 3 nodes around a point, and the point's position relative to it, in cells."""
     i = int(x / dx - 0.5)
     j = int(y / dx - 0.5)
     return i, j, x / dx - i, y / dx - j
@@ -98,13 +99,16 @@ def locate(x, y, dx):
 
 @sg.func
 def product(a, b, c, d, e, f, g, h):
-    """The matrix product (a b / c d) (e f / g h)."""
+    """Return the entries of the matrix product (a b / c d) (e f / g h), where / separates the rows of a matrix."""
     return a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h
 
 
 @sg.func
 def kirchhoff(a, b, c, d):
-    """P F^T of F = (a b / c d). In two dimensions R = (cos -sin / sin cos) with cos : sin = a + d : c - b."""
+    """Return the Kirchhoff stress P F^T for the deformation F = (a b / c d), where / separates the rows of a matrix.
+
+    In two dimensions the rotation is R = (cos -sin / sin cos) with cos : sin = a + d : c - b.
+    """
     scale = 1.0 / sg.sqrt((a + d) * (a + d) + (c - b) * (c - b))
     cos = scale * (a + d)
     sin = scale * (c - b)
@@ -115,7 +119,7 @@ def kirchhoff(a, b, c, d):
 
 
 def particles_to_grid(s: State) -> sg.Kernel:
-    """The kernel p2g(t); the grid is empty before."""
+    """Return the kernel p2g(t), which adds mass and momentum of the particles to an empty grid."""
     n, dt, dx = s.n, s.dt, s.dx
     x, v, C, F, mass, momentum = s.x, s.v, s.C, s.F, s.mass, s.momentum
     volume = WIDTH * WIDTH / n
@@ -153,7 +157,7 @@ def particles_to_grid(s: State) -> sg.Kernel:
 
 
 def grid_kernels(s: State) -> tuple[sg.Kernel, sg.Kernel]:
-    """The kernels clear_grid() and grid_update()."""
+    """Return the kernels clear_grid(), which empties the grid, and grid_update(), which computes its velocities."""
     cells, dt, mass, momentum, velocity = s.cells, s.dt, s.mass, s.momentum, s.velocity
 
     @sg.kernel
@@ -184,7 +188,7 @@ def grid_kernels(s: State) -> tuple[sg.Kernel, sg.Kernel]:
 
 
 def grid_to_particles(s: State) -> sg.Kernel:
-    """The kernel g2p(t)."""
+    """Return the kernel g2p(t), which computes the particles of step t + 1 from the velocities of the grid."""
     n, dt, dx = s.n, s.dt, s.dx
     x, v, C, velocity = s.x, s.v, s.C, s.velocity
 
@@ -222,8 +226,9 @@ def grid_to_particles(s: State) -> sg.Kernel:
 
 
 def throw_and_miss(s: State, throw: sg.Field, loss: sg.Field) -> tuple[sg.Kernel, sg.Kernel]:
-    """The kernels that set the spinning block in motion, and that measure the squared distance (m²) of its
-    center of mass from the target at the end.
+    """Return the kernel that sets the spinning block in motion, and the kernel that computes the loss.
+
+    The loss is the squared distance (m²) of the center of mass from the target at the end.
     """
     n, steps, x, v, C = s.n, s.steps, s.x, s.v, s.C
 
@@ -248,8 +253,10 @@ def throw_and_miss(s: State, throw: sg.Field, loss: sg.Field) -> tuple[sg.Kernel
 
 
 def build(side: int, cells: int, steps: int, fp: Any) -> tuple[tuple[sg.Field], Callable[[], float]]:
-    """The unknowns, one field of two numbers (m/s), at a first guess; a function that runs the program and its
-    gradient: it gives the loss and leaves d loss in `unknown.grad`.
+    """Return the unknown velocity, a field of two numbers (m/s), at a first guess, and a function that evaluates it.
+
+    The function runs the simulation and its gradient, stores the gradient to `grad` of the unknown, and returns the
+    loss.
     """
     s = make_state(side, cells, steps, fp)
     throw = sg.field(fp, shape=2, needs_grad=True)
@@ -290,7 +297,7 @@ def build(side: int, cells: int, steps: int, fp: Any) -> tuple[tuple[sg.Field], 
 def main(
     side: int = 40, cells: int = 64, steps: int = 512, iterations: int = 40, arch: Any = None, report: bool = True
 ) -> list[float]:
-    """Optimize; the distance of the center of mass from the target at each iteration, in meters."""
+    """Optimize the throw by gradient descent. Return the distance from the target at each iteration, in meters."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f32)
     (throw,), evaluate = build(side, cells, steps, sg.f32)
     history = []

@@ -2,13 +2,13 @@
 
 Three pendulums on one shaft, joined by torsion springs, obey
     a_i'' = -sin(a_i) + K (a_{i-1} - 2 a_i + a_{i+1}) - C a_i'          (free ends)
-in units of the pendulum's own frequency. Each chain picks its own time step: fast motion gets shorter sub-steps,
-so how many there are depends on the data, chain by chain. The unknowns are the three initial speeds of each
-chain, found by gradient descent through all sub-steps. Chains differ in their coupling K.
+in units of the pendulum's own frequency. Each chain chooses its own time step: fast motion gets shorter sub-steps,
+so the number of sub-steps depends on the data and differs from chain to chain. The unknowns are the three initial
+speeds of each chain, found by gradient descent through all sub-steps. Chains differ in their coupling K.
 
-A small kick brings a mode of frequency w back to rest height after a time pi / w, however strong it was: at such
-a time some targets are out of reach. The fastest mode has w = sqrt(1 + 3 K), so with K up to 0.8 all times below
-1.7 are safe.
+After a small kick, a mode of frequency w returns to its rest angle after a time pi / w, no matter how strong the kick
+was, so at such a time some targets cannot be reached. The fastest mode has w = sqrt(1 + 3 K), so with K up to 0.8
+all times below 1.7 are safe.
 
     python examples/pendulum_chain.py
 """
@@ -31,12 +31,12 @@ CHECK = {"chains": 6, "duration": 0.5, "iterations": 2}
 
 @sg.func
 def pull(left, own, right, k):
-    """Angular acceleration of a pendulum, damping apart."""
+    """Return the angular acceleration of a pendulum without damping, from its angle and those of its neighbors."""
     return k * (left - 2.0 * own + right) - sg.sin(own)
 
 
 def motion(kick: sg.Field, coupling: sg.Field, substeps: sg.Field, loss: sg.Field, duration: float) -> sg.Kernel:
-    """The kernel: all chains from the kick to the end, by semi-implicit Euler steps."""
+    """Return the kernel that simulates all chains from the kick to the end, by semi-implicit Euler steps."""
     (chains,) = coupling.shape
 
     @sg.kernel
@@ -72,8 +72,10 @@ def motion(kick: sg.Field, coupling: sg.Field, substeps: sg.Field, loss: sg.Fiel
 
 
 def build(chains: int, duration: float) -> tuple[tuple[sg.Field], Callable[[], float], sg.Field]:
-    """The unknowns, one field of kicks (chains, 3), at a first guess; a function that runs the program and its
-    gradient: it gives the loss and leaves d loss in `unknown.grad`; the sub-steps each chain took (chains,).
+    """Return the unknown kicks (chains, 3) at a first guess, a function that evaluates them, and a field.
+
+    The function runs the simulation and its gradient, stores the gradient to `grad` of the kicks, and returns the loss.
+    The last field, of shape (chains,), gets the number of sub-steps of each chain.
     """
     kick = sg.field(sg.f64, shape=(chains, 3), needs_grad=True)
     coupling = sg.field(sg.f64, shape=chains)
@@ -92,14 +94,17 @@ def build(chains: int, duration: float) -> tuple[tuple[sg.Field], Callable[[], f
 
 
 def barzilai_borwein(moved: np.ndarray, turned: np.ndarray) -> np.ndarray:
-    """One step length per chain (chains, 1), |dx.dg| / dg.dg: the curvature that the last move met."""
+    """Return a descent step length for each chain, of shape (chains, 1), by the method of Barzilai and Borwein.
+
+    With dx the last change of the unknowns and dg that of the gradient, the length is |dx.dg| / dg.dg.
+    """
     return (abs((moved * turned).sum(1)) / (1e-30 + (turned * turned).sum(1)))[:, None]
 
 
 def main(
     chains: int = 64, duration: float = 1.5, iterations: int = 40, arch: Any = None, report: bool = True
 ) -> list[float]:
-    """Optimize; the mean squared distance from the target angles at each iteration, in rad²."""
+    """Optimize the kicks. Return the mean squared distance from the target angles at each iteration, in rad²."""
     sg.init(arch=arch or sg.cpu, default_fp=sg.f64)
     (kick,), evaluate, substeps = build(chains, duration)
     history = []

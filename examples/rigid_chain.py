@@ -1,4 +1,4 @@
-"""Bend articulated arms so that their hands reach given places: rigid links, unit quaternions, inverse kinematics.
+"""Bend articulated arms so that their hands reach given places: inverse kinematics with unit quaternions.
 
 Joint k turns everything after it about its own axis a_k by its angle theta_k. Orientation is a unit quaternion
 (Hamilton: "On quaternions", 1844; as in Shoemake: "Animating rotation with quaternion curves", 1985), and the chain
@@ -7,9 +7,9 @@ is a recurrence over its links:
     q <- q (cos theta_k / 2, a_k sin theta_k / 2),    hand <- hand + q (0, 0, length) q*
 
 Arms differ in their number of joints, so every thread of the kernel has a loop of its own length. The unknowns are all
-angles, found by descent along the slope of the squared distance of each hand from its goal (Wang, Chen: "A combined
-optimization method for solving the inverse kinematics problem of mechanical manipulators", 1991). A small price on
-the angles picks one of the many poses.
+angles, found by gradient descent on the squared distance of each hand from its goal (Wang, Chen: "A combined
+optimization method for solving the inverse kinematics problem of mechanical manipulators", 1991). A small penalty on
+the angles selects one of the many poses.
 
     python examples/rigid_chain.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
@@ -35,34 +35,37 @@ vec3 = sg.types.vector(3, sg.f64)
 
 @sg.dataclass
 class Quaternion:
-    """w + i x + j y + k z, with (x, y, z) = v."""
+    """Represent the quaternion w + i x + j y + k z, with (x, y, z) = v."""
 
     w: sg.f64
     v: vec3
 
     @sg.func
     def times(self, other):
-        """The product, with which rotations are carried out one after the other, the right one first."""
+        """Return the product of two quaternions; it represents the rotation `other`, followed by this one."""
         return Quaternion(
             w=self.w * other.w - self.v.dot(other.v), v=self.w * other.v + other.w * self.v + self.v.cross(other.v)
         )
 
     @sg.func
     def rotate(self, u):
-        """q u q* of a vector, for a unit quaternion q."""
+        """Return the vector u rotated by this unit quaternion q: q u q*."""
         half = 2.0 * self.v.cross(u)
         return u + self.w * half + self.v.cross(half)
 
 
 @sg.func
 def turn(axis, angle):
-    """The unit quaternion of the rotation about a unit vector."""
+    """Return the unit quaternion of the rotation about a unit vector by an angle."""
     return Quaternion(w=sg.cos(0.5 * angle), v=sg.sin(0.5 * angle) * axis)
 
 
 @sg.data_oriented
 class Arms:
-    """joints of arm a are entries first[a] up to first[a + 1] of angle and axis; goal and hand: (arms,)."""
+    """Hold the arms: the joints of arm a are the entries first[a] to first[a + 1] - 1 of `angle` and `axis`.
+
+    `goal` and `hand` have the shape (arms,).
+    """
 
     def __init__(self, joints: np.ndarray) -> None:
         self.arms, total = len(joints), int(joints.sum())
@@ -76,7 +79,7 @@ class Arms:
 
     @sg.kernel
     def stretch(self):
-        """Forward kinematics: where the hands are."""
+        """Compute the positions of the hands from the angles (forward kinematics)."""
         for a in range(self.arms):
             q = Quaternion(w=1.0, v=sg.Vector([0.0, 0.0, 0.0]))
             hand = sg.Vector([0.0, 0.0, 0.0])
@@ -95,8 +98,9 @@ class Arms:
 
 
 def build(arms: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
-    """The unknowns, one field of all angles, at a first guess; a function that runs the program and its gradient:
-    it gives the loss and leaves d loss in `unknown.grad`.
+    """Return the unknown angles, one field, at a first guess, and a function that evaluates them.
+
+    The function computes the loss and its gradient, stores the gradient to `grad` of the angles, and returns the loss.
     """
     rng = np.random.default_rng(11)
     joints = rng.integers(*JOINTS, arms, endpoint=True)
@@ -120,7 +124,7 @@ def build(arms: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
 def main(
     arms: int = 256, iterations: int = 100, rate: float = RATE, arch: Any = None, report: bool = True
 ) -> list[float]:
-    """Reach; the mean squared distance from the goals, and the price, before each step."""
+    """Optimize the angles. Return the mean squared distance from the goals plus the penalty, before each step."""
     common.start(arch)
     return common.minimize(*build(arms), iterations, rate, report)
 

@@ -1,14 +1,14 @@
-"""A recurrent network learns to forget: it predicts a fading sum of what it has read, from sequences of any length.
+"""Train a recurrent network to forget: it predicts a sum of the entries of a sequence in which earlier ones count less.
 
 The cell is Elman's ("Finding structure in time", 1990), trained through all its steps (Werbos: "Backpropagation
 through time: what it does and how to do it", 1990):
 
     h <- tanh(W h + U x + b)    for the entries x of the sequence in turn, from h = 0
-    prediction = V h + c        of  sum over k of FADE^k (x_0 + x_1 / 2 at k entries before the last)
+    prediction = V h + c        of  sum over k of FADE^k (x_0 + x_1 / 2 of the entry k places before the last)
 
 W is one 4 x 4 matrix, U one 4 x 2 matrix, b one vector, each a field of a single element; h is a local vector that
-the loop carries. Sequences lie one after the other in one array: those of sequence s are entries first[s] up to
-first[s + 1], so every thread of the kernel has a loop of its own length.
+the loop carries. Sequences of different length lie one after the other in one array: sequence s has the entries
+first[s] to first[s + 1] - 1, so every thread of the kernel has a loop of its own length.
 
     python examples/rnn.py [--arch cpu|reference] [--steps N] [--size small|full] [--import quadrants|taichi]
 """
@@ -31,7 +31,7 @@ CHECK = {"sequences": 5, "iterations": 2}
 
 @sg.data_oriented
 class Network:
-    """Weights, sequences and the loss. sequences: how many."""
+    """Hold the weights, the sequences and the loss. `sequences` is the number of sequences."""
 
     def __init__(self, sequences: int) -> None:
         self.sequences = sequences
@@ -45,7 +45,7 @@ class Network:
         self.answer = sg.field(sg.f64, shape=sequences)
 
     def read(self, lengths: np.ndarray, entries: np.ndarray) -> None:
-        """Set the sequences. lengths (sequences,), entries (sum of lengths, INPUTS)."""
+        """Set the sequences: their lengths (sequences,) and the entries of all of them (sum of lengths, INPUTS)."""
         first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         self.x = sg.Vector.field(INPUTS, sg.f64, shape=len(entries))
         self.x.from_numpy(entries)
@@ -68,8 +68,10 @@ class Network:
 
 
 def build(sequences: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
-    """The unknowns, W, U, b, V and c, at a first guess; a function that runs the program and its gradient: it gives
-    the loss and leaves d loss in `unknown.grad`.
+    """Return the unknowns, W, U, b, V and c, at a first guess, and a function that evaluates them.
+
+    The function computes the loss and its gradient, stores the gradient to `grad` of the unknowns, and returns the
+    loss.
     """
     net = Network(sequences)
     rng = np.random.default_rng(7)
@@ -89,7 +91,7 @@ def build(sequences: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
 def main(
     sequences: int = 128, iterations: int = 200, rate: float = RATE, arch: Any = None, report: bool = True
 ) -> list[float]:
-    """Train; the mean squared error before each step."""
+    """Train the network by gradient descent. Return the mean squared error before each step."""
     common.start(arch)
     return common.minimize(*build(sequences), iterations, rate, report)
 

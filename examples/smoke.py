@@ -1,4 +1,4 @@
-"""Stir a puff of smoke so that it is somewhere else at a given time: an incompressible flow, controlled by its start.
+"""Stir a puff of smoke, by the first velocities of an incompressible flow, so that it reaches a given place in time.
 
 Stam's method ("Stable fluids", 1999) on a periodic square of n x n cells, without viscosity. One step carries the
 velocity along itself, makes it free of divergence, and carries the smoke along it:
@@ -32,7 +32,7 @@ CHECK = {"cells": 5, "steps": 2, "sweeps": 2, "iterations": 1}
 
 @sg.data_oriented
 class Box:
-    """Velocity v and smoke s of every step, (steps + 1, n, n); w and the pressure after each sweep within a step."""
+    """Hold velocity v and smoke s of every step, of shape (steps + 1, n, n), w, and the pressure after each sweep."""
 
     def __init__(self, cells: int, steps: int, sweeps: int) -> None:
         self.n, self.steps, self.sweeps = cells, steps, sweeps
@@ -46,12 +46,12 @@ class Box:
 
     @sg.func
     def cell(self, index):
-        """The cell of an index vector, in the periodic square."""
+        """Return the cell of the periodic square to which an index vector refers."""
         return index % self.n
 
     @sg.func
     def sample(self, values: sg.template(), t, place):
-        """Values of step t at a place, in cells."""
+        """Return the values of step t at a position in units of cells, by bilinear interpolation."""
         corner = sg.floor(place)
         weight = place - corner
         low = self.cell(sg.cast(corner, sg.i32))
@@ -72,7 +72,7 @@ class Box:
 
     @sg.kernel
     def relax(self, t: sg.i32, k: sg.i32):
-        """Sweep k of Jacobi's iteration."""
+        """Run sweep k of Jacobi's iteration for the pressure at step t."""
         for i, j in self.start:
             high = self.cell(sg.Vector([i, j]) + 1)
             low = self.cell(sg.Vector([i, j]) + self.n - 1)
@@ -103,14 +103,16 @@ class Box:
 
 
 def puff(cells: int, at: tuple[float, float]) -> np.ndarray:
-    """A round puff of smoke at a place of the unit square."""
+    """Return the density of a round puff of smoke at a position in the unit square."""
     x, y = np.meshgrid(*2 * [np.arange(cells) / cells], indexing="ij")
     return np.exp(-((x - at[0]) ** 2 + (y - at[1]) ** 2) / 0.03)
 
 
 def build(cells: int, steps: int, sweeps: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
-    """The unknown, the first velocity of each cell, at a first guess near 0; a function that runs the program and
-    its gradient: it gives the loss and leaves d loss in `unknown.grad`.
+    """Return the unknown first velocities of all cells at a first guess near 0, and a function that evaluates them.
+
+    The function runs the simulation and its gradient, stores the gradient to `grad` of the unknown, and returns the
+    loss.
     """
     box = Box(cells, steps, sweeps)
     smoke = np.zeros((steps + 1, cells, cells))
@@ -144,7 +146,7 @@ def main(
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
-    """Stir; the mean squared difference from the wanted smoke before each step."""
+    """Optimize the first velocities. Return the mean squared difference from the wanted smoke before each step."""
     common.start(arch)
     return common.minimize(*build(cells, steps, sweeps), iterations, rate, report)
 

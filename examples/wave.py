@@ -1,4 +1,4 @@
-"""Find the splash that a ring of gauges has recorded: the wave equation in two dimensions, source inversion.
+"""Find the splash that a ring of gauges has recorded: source inversion with the wave equation in two dimensions.
 
 The height u of a square pool with fixed borders obeys u_tt = c^2 (u_xx + u_yy). Second-order differences in time and
 space (Courant, Friedrichs, Lewy: "Ueber die partiellen Differenzengleichungen der mathematischen Physik", 1928),
@@ -6,8 +6,9 @@ with the Courant number C = c dt / dx below 1 / sqrt(2):
 
     u(t + 1) = 2 u(t) - u(t - 1) + C^2 L u(t),    L u = u_east + u_west + u_north + u_south - 4 u
 
-from rest, so u(1) = u(0) + C^2 L u(0) / 2. Gauges on a circle record u at each step. The unknown is the whole field
-u(0); the loss is the mean squared difference from the records of a known splash, as in photoacoustic tomography
+The pool starts at rest, so u(1) = u(0) + C^2 L u(0) / 2. Gauges on a circle record u at each step. The unknown is the
+whole field u(0); the loss is the mean squared difference from the records of a known splash, as in photoacoustic
+tomography
 (Treeby, Cox: "k-Wave: MATLAB toolbox for the simulation and reconstruction of photoacoustic wave fields", 2010).
 Its gradient is the wave equation run backward with the differences as sources; here the tape makes it.
 
@@ -30,7 +31,7 @@ CHECK = {"cells": 8, "steps": 4, "gauges": 6, "iterations": 1}
 
 @sg.data_oriented
 class Pool:
-    """Heights u of every step, (steps + 1, cells, cells), and the gauges: where they are and what they recorded."""
+    """Hold the heights u of every step, of shape (steps + 1, cells, cells), and the gauges with their records."""
 
     def __init__(self, cells: int, steps: int, gauges: int) -> None:
         self.cells, self.steps, self.gauges = cells, steps, gauges
@@ -45,7 +46,7 @@ class Pool:
 
     @sg.func
     def bend(self, t, cell):
-        """L u at a cell; zero on the border, which holds still."""
+        """Return the Laplacian L u at a cell and step t; 0 on the border, where u does not change."""
         total = 0.0
         i, j = cell[0], cell[1]
         if sg.min(i, j) > 0 and sg.max(i, j) < self.cells - 1:
@@ -62,14 +63,14 @@ class Pool:
 
     @sg.kernel
     def leave(self):
-        """The first step, from rest."""
+        """Compute the heights after the first step, from rest."""
         for cell in sg.grouped(self.start):
             change = 0.5 * COURANT**2 * self.bend(0, cell)
             self.u[1, cell[0], cell[1]] = self.u[0, cell[0], cell[1]] + change
 
     @sg.kernel
     def travel(self, t: sg.i32):
-        """The step from t and t - 1 to t + 1."""
+        """Compute the heights at step t + 1 from those at steps t and t - 1."""
         for cell in sg.grouped(self.start):
             i, j = cell[0], cell[1]
             change = COURANT**2 * self.bend(t, cell)
@@ -82,28 +83,30 @@ class Pool:
             self.loss[None] += miss**2 / self.gauges
 
     def run(self) -> None:
-        """All steps from `start`."""
+        """Run all steps from the heights in `start`."""
         self.splash()
         self.leave()
         for t in range(1, self.steps):
             self.travel(t)
 
     def listen(self) -> None:
-        """Let the gauges record what the pool did last."""
+        """Store the heights of the last run as the records of the gauges."""
         place = self.place.to_numpy()
         self.record.from_numpy(np.ascontiguousarray(self.u.to_numpy()[:, place[:, 0], place[:, 1]]))
 
 
 def drop(cells: int) -> np.ndarray:
-    """The splash to be found: two bumps in the pool, one up, one down."""
+    """Return the splash to be found: a hill and a hollow in the water."""
     x, y = np.meshgrid(*2 * [np.arange(cells) / (cells - 1)], indexing="ij")
     up = np.exp(-((x - 0.4) ** 2 + (y - 0.55) ** 2) / 0.01)
     return up - 0.6 * np.exp(-((x - 0.65) ** 2 + (y - 0.4) ** 2) / 0.015)
 
 
 def build(cells: int, steps: int, gauges: int) -> tuple[tuple[Any, ...], Callable[[], float]]:
-    """The unknown, the first height of each cell, at a first guess of 0; a function that runs the program and its
-    gradient: it gives the loss and leaves d loss in `unknown.grad`.
+    """Return the unknown first heights of all cells, at a first guess of 0, and a function that evaluates them.
+
+    The function runs the simulation and its gradient, stores the gradient to `grad` of the unknown, and returns the
+    loss.
     """
     pool = Pool(cells, steps, gauges)
     pool.start.from_numpy(drop(cells))
@@ -129,7 +132,7 @@ def main(
     arch: Any = None,
     report: bool = True,
 ) -> list[float]:
-    """Invert; the loss before each step."""
+    """Find the first heights by gradient descent. Return the loss before each step."""
     common.start(arch)
     return common.minimize(*build(cells, steps, gauges), iterations, rate, report)
 

@@ -1,10 +1,10 @@
 """Choose the tests whose machine code LLVM optimizes in this run.
 
-LLVM takes a third of the time of tests that compile on the CPU. Those of FOLDERS judge what a kernel and its gradient
-mean, which is decided before LLVM. So a run gives them machine code of effort 2, as users get it, for a quarter of the
-tests, another quarter each day, and of effort 0 for the others. With STACKGRAD_TESTS=all, as in every row of
-ci/matrix.toml, all of them have effort 2. So have, in each run, tests marked `optimized`, whose loops are long, all
-tests of other folders, those of backends and of the runtime among them, and the processes that tests start.
+LLVM takes a third of the time of tests that compile on the CPU. Tests in FOLDERS judge the meaning of a kernel and its
+gradient, which does not depend on LLVM. So in one run a quarter of them, another quarter each day, gets machine code of
+optimization effort 2, as users get it, and the others get effort 0. With STACKGRAD_TESTS=all, as in every row of
+ci/matrix.toml, all tests have effort 2. So have, in each run, tests marked `optimized`, whose loops are long, all tests
+of other folders, such as those of backends and of the runtime, and the processes that tests start.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MODULE = "stackgrad.backends.host.jit"
 
 
 def unit_of(item: pytest.Item) -> str:
-    """Return what shares an effort: a .kir file, whose checks share compiled kernels, or a single test."""
+    """Return the unit that has one effort: a .kir file, whose checks share compiled kernels, or a single test."""
     return item.path.name if item.path.suffix == ".kir" else item.nodeid
 
 
 def is_full(name: str, turn: int | None) -> bool:
-    """Return whether LLVM optimizes for a unit in a turn.
+    """Return True if LLVM optimizes the code of a unit on day number `turn`.
 
     Rotating tests are there on one day of eight. The quarter moves by one more step after each eight days, so that these
     tests meet full effort too, on one of 32 days.

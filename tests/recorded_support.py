@@ -1,7 +1,8 @@
 """Run recorded launches again on the reference, with an error bound for each element of the results.
 
-Nobody chooses a tolerance: bounds follow from the ulps of operations (docs/error_bounds.md). They are distances from
-the exact result too, so that code of another shape, with roundings of its own, is within twice the bound.
+Bounds follow from the ulps of operations (docs/error_bounds.md), not from chosen tolerances. They also bound the
+distance from the exact result, so that the result of differently written code, which rounds differently, is within
+twice the bound.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ GRAD = ".grad"
 def bounded(launch: CapturedLaunch, start: BoundedResult | None = None) -> BoundedResult:
     """Return the bounded result of a recorded launch, on the memory that it started from.
 
-    start: the forward launch that left what it reads; without it the memory is taken as exact.
+    `start` is the result of the forward launch that wrote the memory; without it the memory is taken as exact.
     """
     primal = {} if start is None else {k: a for k, a in start.arrays.items() if not k.endswith(GRAD)}
     errors = {} if start is None else {name: start.errors[name] for name in primal}
@@ -96,7 +97,7 @@ def verdicts(known: BoundedResult, found: Mapping[str, np.ndarray], twice: bool 
 def near(known: BoundedResult, name: str, found: Any, form: Any = None) -> None:
     """Assert that a device's array is within its error bound, and a closed form within twice the bound.
 
-    Bounds so wide that this says nothing are refused.
+    The assertion fails, too, if a bound is so wide that it proves nothing.
     """
     device = verdicts(known, {name: np.asarray(found)})[name]
     assert device.state == "agree", device
@@ -129,7 +130,7 @@ def slopes(value: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
 def near_both_ways(kernel: Any, x: Any, y: Any, undecided: int = 0, **others: Any) -> None:
     """Run a kernel and its gradient, and assert that y and x.grad are within their error bounds.
 
-    undecided: the number of elements whose bounds may be too wide to say anything.
+    `undecided` is the number of elements whose bounds may be too wide to prove anything.
     """
     x.grad.fill(0)
     y.grad.fill(1)

@@ -51,7 +51,8 @@ def family_of(name: str) -> str:
 def parts_of(names: list[str]) -> list[int]:
     """Return the part of each rotating test: each eight neighbors of a family run on eight days.
 
-    So days are alike, which parts by a random number would not be: families are small and some members expensive.
+    So each day executes an equal share of each family. Random parts would differ, because families are small and some
+    of their tests take long.
     """
     seen: Counter[str] = Counter()
     found = []

@@ -1,4 +1,4 @@
-"""Loops of sines whose first argument may be large and whose later arguments are small."""
+"""Define loops of sines whose first argument may be large and whose later arguments are small."""
 
 from __future__ import annotations
 

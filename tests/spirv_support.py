@@ -1,4 +1,4 @@
-"""Every kernel of the .kir files as text, for tests that compile them without running their checks."""
+"""Read the kernels of the .kir files as text, for tests that compile them without running their checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TESTS = Path(__file__).parent
 
 
 def kernel_texts(folder: str, every_type: bool = True) -> Iterator[tuple[str, str]]:
-    """(name, text) of every legal kernel of a folder, once a type."""
+    """Yield (name, text) of every legal kernel of a folder, once for each type."""
     for path in sorted((TESTS / folder).glob("*.kir")):
         for number, case in enumerate(read_cases(path.read_text())):
             if not case.invalid:

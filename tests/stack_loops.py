@@ -1,4 +1,4 @@
-"""Parts of kernels in IR text that push to three adstacks, of f32, a type T and u1, and pop again."""
+"""Define parts of kernels in IR text that push to and pop from three adstacks, of f32, of a type T and of u1."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""STACKGRAD_STAND_IN=NAME runs tests written for the CPU on another backend: `cuda`, `vulkan`, or an emulated one.
+"""Run tests written for the CPU on another backend, which STACKGRAD_STAND_IN names: `cuda`, `vulkan`, or emulated.
 
-What asks for the backend `cpu`, by name or as an arch of the runtime, gets the other one; so does what asks for `cuda`
-where that is emulated. Tests about the CPU's own machine code do not hold then. On an emulated device a test fails in
-which the host read managed memory without waiting for what was launched before; STACKGRAD_STAND_IN_TRACE=1 shows where
+Code that asks for the backend `cpu`, by name or as an arch of the runtime, gets the other backend; so does code that
+asks for `cuda` if that is emulated. Tests of the CPU's own machine code do not hold then. On an emulated device a test
+fails if the host reads managed memory without waiting for earlier launches; STACKGRAD_STAND_IN_TRACE=1 shows where
 (pytest -s).
 """
 

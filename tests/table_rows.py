@@ -1,4 +1,4 @@
-"""One test for all rows of a table.
+"""Run one test for all rows of a table of parameters.
 
 `pytest.mark.parametrize` makes a test of each row, which costs a few milliseconds in each process even where the row
 takes microseconds. `each_row` has the same form and executes all rows in one test; all rows that fail are reported.
@@ -41,7 +41,7 @@ def each_row(
 
 
 def _failure(test: Test, row: dict[str, Any], others: dict[str, Any]) -> str:
-    """Return what a test says of a row that fails, or an empty text."""
+    """Return the message of a test that fails for a row, or an empty text if it passes."""
     try:
         test(**row, **others)
     except Exception as problem:

@@ -157,7 +157,7 @@ def steps(source: Kernel, name: str) -> list[Step]:
     """Return the calls of the named pass in `prepare_reverse` as callables, each bound to its input kernel.
 
     Raises:
-        NotImplementedError: it makes none.
+        NotImplementedError: the pipeline does not call the pass.
     """
     passes = dict([*driver.BEFORE_REVERSE, *driver.TIDY])
     passes["reverse"] = reverse

@@ -1,8 +1,8 @@
 """Compare stackgrad with JAX, Quadrants and Taichi: forward and gradient of the same recurrence, on the CPU.
 
-A peer that is not installed is skipped; README.md says how to add some. Each runs in its own process, as all benchmarks
-do. The work is that of `workloads.sin_recurrence` in full size, but for JAX the trip count is a constant, because JAX
-cannot differentiate a loop whose length it does not know. Results are checked against each other in `setup`.
+A peer that is not installed is skipped; README.md says how to install peers. Each peer runs in its own process, as all
+benchmarks do. The work is that of `workloads.sin_recurrence` in full size, but for JAX the trip count is a constant,
+because JAX cannot differentiate a loop with an unknown trip count. `setup` compares the gradient with the exact one.
 """
 
 from __future__ import annotations

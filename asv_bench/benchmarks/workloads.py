@@ -46,7 +46,7 @@ class Workload:
 
     Attributes:
         name: its name.
-        make: returns the program, from the values of one size.
+        make: function that returns the program for the numbers of one size.
         sizes: sizes by name; "small" is for tests and overheads.
     """
 
@@ -181,7 +181,7 @@ def sin_recurrence(n: int, trips: int) -> Program:
 
 @workload(small=(96, 3, 4), full=(1 << 17, 9, 12))
 def gated_nested(n: int, outer: int, inner: int) -> Program:
-    """Return a program with two nested loops behind a gate that one of 13 elements passes.
+    """Return a program with two nested loops that only one of 13 elements executes; the others fail a gate.
 
     The loops carry three values from trip to trip.
     """
@@ -212,7 +212,7 @@ def gated_nested(n: int, outer: int, inner: int) -> Program:
 def csr_gather(n: int, degree: int) -> Program:
     """Return a program that multiplies a sparse matrix by sin x; its rows have 0 to 2 * degree entries.
 
-    It loads through indices, and its gradient adds with scattered atomics.
+    It loads elements at indices from an array, and its gradient adds to such elements by atomics.
     """
     rng = np.random.default_rng(4)
     starts = np.concatenate([[0], np.cumsum(rng.integers(0, 2 * degree + 1, n))])
@@ -332,7 +332,7 @@ def walker(boxes: int, steps: int) -> Program:
 def _step(state: tuple[sg.Field, ...], springs: tuple[sg.Field, ...], graph: tuple[sg.Field, ...]) -> sg.Kernel:
     """Return the kernel that computes positions and speeds at time step t + 1 from those at time step t.
 
-    The forces are springs with damping and muscles, gravity, and a ground that holds.
+    The forces are those of damped springs, which act as muscles, and gravity; masses stop on the ground.
     """
     px, py, vx, vy = state
     muscle, rest = springs

@@ -1,4 +1,4 @@
-"""Fixtures of the reverse-mode tests, by which every kernel runs on every host backend, in f32 and f64."""
+"""Define fixtures of the reverse-mode tests, which run every kernel on every host backend, in f32 and f64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRECISIONS = ("f64", "f32")
 
 @pytest.fixture(params=[(b, p) for b in BACKENDS for p in PRECISIONS], ids=lambda p: f"{p[0]}-{p[1]}")
 def machine(request):
-    """Start a runtime on one backend and precision, with `real(values)` and `ints(values)`, which make fields."""
+    """Start a runtime on one backend and precision. Return an object with `real(values)` and `ints(values)`."""
     backend, precision = request.param
     fp = getattr(sg, precision)
     sg.init(arch=getattr(sg, backend), default_fp=fp)
@@ -43,7 +43,7 @@ def machine(request):
 
 
 class Gradient(np.ndarray):
-    """A gradient to be compared with a closed form, which is evaluated in f64 for inputs that f32 has rounded."""
+    """Represent a gradient that tests compare with a closed form, evaluated in f64 at the inputs as rounded to f32."""
 
     def near(self, form):
         near(self.known, self.name, np.asarray(self), form)

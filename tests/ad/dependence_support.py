@@ -1,4 +1,4 @@
-"""Helpers of the tests of dependences and marks: assert refusals by hand and under a tape, compare gradients."""
+"""Help the tests of dependences and marks: assert refusals by hand and under a tape, and compare gradients."""
 
 from __future__ import annotations
 

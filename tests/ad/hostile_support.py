@@ -1,7 +1,7 @@
 """Judge the gradient of a whole kernel by dual numbers, which run on the kernel as it was traced.
 
-One random direction t and one random seed c: <c, J t> by dual numbers equals <Jᵀ c, t> by the grad kernel, for both
-lowerings on the reference and for the CPU backend. Nothing that the compiler does after tracing is shared.
+For a random direction t and a random seed c, <c, J t> by dual numbers must equal <Jᵀ c, t> by the grad kernel, for both
+lowerings on the reference and for the CPU backend. The dual numbers use none of the passes that run after tracing.
 """
 
 from __future__ import annotations

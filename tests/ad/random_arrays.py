@@ -1,6 +1,6 @@
-"""Random bodies of IR over local arrays: declared at the root, in loops and in branches, read and written everywhere.
+"""Draw random IR over local arrays, which are declared at the top level, in loops and in branches, and used everywhere.
 
-Indices are loop indices, data and carried integers, so that writes hit elements that were read before, or not.
+Indices are loop indices, data and integers that loops carry, so that some writes hit elements that were read before.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ READ, OWN, ADDED, EXTREME, FREE, ABSENT = "read", "own", "added", "extreme", "fr
 
 
 class Scope:
-    """The names and values that a statement may use; `ranges` has the least and greatest value of loop indices."""
+    """Hold the names and values that a statement may use; `ranges` has the least and greatest value of loop indices."""
 
     def __init__(self) -> None:
         self.reals: list[str] = []

@@ -1,4 +1,4 @@
-"""Seeded random kernels in raw IR: loops of every shape, exits, branches, locals, gathers, scatters, own elements.
+"""Draw random kernels in raw IR: loops of every shape, exits, branches, locals, gathers, scatters, own elements.
 
 `make_kernel(seed)` gives a kernel of stage tasks over f64 arrays x, w, y, z of length LANES with gradients and an i32
 array c of small numbers. Values stay of order one, so that a derivative can be judged in double precision.
@@ -41,7 +41,7 @@ class _Generator:
     # -- expressions ---------------------------------------------------------------------------------------------
 
     def index(self) -> Value:
-        """Return a random index that is always inside: of the own element, from an array, or a constant."""
+        """Return a random index inside of the arrays: the iteration's own, one read from an array, or a constant."""
         b = self.b
         return self.pick(
             lambda: self.lane,

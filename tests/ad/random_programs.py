@@ -1,8 +1,9 @@
-"""Seeded random kernels of several tasks: serial code between parallel loops, kernel-level variables and reductions,
-returns, boxes of two axes, arrays indexed by time, extremes by atomics, own elements rewritten in place.
+"""Draw random kernels of several tasks for tests of gradients.
 
-`make_program(seed)` gives a kernel of stage source without races: within a parallel task each array is read anywhere,
-or touched at own elements only, or only added to, or only the aim of one kind of extreme.
+They have serial code between parallel loops, kernel-level variables and reductions, returns, boxes of two axes, arrays
+indexed by time, atomic minima and maxima, and own elements rewritten in place. `make_program(seed)` returns a kernel of
+stage source without races: within a parallel task each array is only read, or touched at own elements only, or only
+added to, or only updated by one of atomic minimum and maximum.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class _Program(base.Expressions):
         self.b.if_(condition, then, orelse)
 
     def for_(self, depth: int) -> None:
-        """Emit a loop over a constant range, whose index may occur in affine indices, or over one from data."""
+        """Emit a loop over a constant range, whose index affine indices may use, or over a range read from data."""
         b, step = self.b, self.r.choice((1, 1, 1, 2, -1, -2))
         index = b.fresh(i32)
         known = self.chance(0.6)
@@ -160,7 +161,7 @@ class _Program(base.Expressions):
         b.emit(n.While(tuple(condition), below, tuple(body)))
 
     def inlined(self) -> Value:
-        """Emit an inlined function with an early return, as the frontend inlines it; the function may store."""
+        """Emit an inlined function with an early return, in the form that the frontend gives it; it may store."""
         b = self.b
         result = b.local(self.name("f"), u1)
         outer, self.scope = self.scope, self.scope.copy()
@@ -229,7 +230,7 @@ class _Program(base.Expressions):
         return Task(tuple(body), self.lanes, tuple(bounds), tuple(e[0] for e in ends), tuple(e[1] for e in ends))
 
     def borrow(self, reals: list[str]) -> None:
-        """Declare locals of this task that start as copies of kernel-level variables, which it may not overwrite."""
+        """Declare locals of this task, initialized with kernel-level variables, which the task may not overwrite."""
         for names, dtype in ((reals, f64), (self.scope.ints, i32), (self.scope.flags, u1)):
             made = [self.b.local(self.name("v"), dtype, self.b.get(v, dtype)) for v in names if self.chance(0.5)]
             kept = {f64: "reals", i32: "ints", u1: "flags"}[dtype]
@@ -245,7 +246,7 @@ class _Program(base.Expressions):
         self.extreme = self.r.choice(("min", "max"))
 
     def extent(self) -> tuple[Value, Value]:
-        """Return begin and end of a range of lanes: all of them, or as many as a kernel-level integer says."""
+        """Return begin and end of a range of iterations: all of them, or as many as a kernel-level integer says."""
         b = self.b
         choices = [lambda: b.shape("x", 0), lambda: self.wrapped(b.arg("n", i32), LANES + 1)]
         if self.scope.ints:

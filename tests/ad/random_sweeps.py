@@ -1,5 +1,7 @@
-"""Seeded random loop nests over small arrays: affine indices, strides, ranges that depend on outer indices, both
-directions. Reads and writes meet in every order, so each kernel is either differentiated right or refused.
+"""Draw random loop nests over small arrays, whose reads and writes of an element come in every order.
+
+They have affine indices, strides, ranges that depend on outer indices, and loops in both directions. A test asserts
+that each kernel is differentiated right or refused.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ SHAPES = {"a": (7,), "b": (4, 4), "y": (3,)}
 
 
 class _Sweep:
-    """Draw one kernel of a loop nest; if `tight`, it has one statement in which every conflict counts."""
+    """Draw one kernel of a loop nest; if `tight`, it has one statement, and every conflict changes the gradient."""
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)

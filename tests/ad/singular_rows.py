@@ -1,4 +1,4 @@
-"""Read the tables of docs/ad.md and make kernels of their rows, so that tests run what the page claims."""
+"""Read the tables of docs/ad.md and make a kernel of each line, so that tests run what the page claims."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GUARDED = [
 
 
 def table(head: str) -> list[list[str]]:
-    """Return the rows of the table under a heading as lists of cell texts, without backquotes."""
+    """Return the lines of the table under a heading as lists of cell texts, without backquotes."""
     part = PAGE.read_text().split(f"\n## {head}\n")[1].split("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")]
     return [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in lines[2:]]

@@ -1,6 +1,7 @@
-"""Iterations of a parallel loop that touch one element, a known distance apart: refused, whatever the gradient needs.
+"""Test kernels in which iterations a known distance apart touch one element: a gradient that would be wrong is refused.
 
-What is right is compared with dual numbers on the kernel as written, which share nothing with the derivative rules.
+Gradients of accepted kernels are compared with dual numbers on the kernel as written, which share no code with the
+derivative rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kernels that use x.grad of an array by which they are differentiated: what they read of it is constant.
+"""Test kernels that use x.grad of an array x by which they are differentiated: values read from it are constant.
 
-The fixture `gradcheck` judges values and adjoints on every executor and by all oracles, which know x.grad as an array
-like all others.
+The fixture `gradcheck` judges values and adjoints on every executor and by all oracles, which treat x.grad like any
+other array.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def make(request):
 
 
 def step(f):
-    """x -= 0.25 x.grad: the derivative reads nothing of x.grad."""
+    """Return a kernel x -= 0.25 x.grad, whose derivative does not read x.grad."""
     x = f.x
 
     @sg.kernel
@@ -64,7 +64,7 @@ def step(f):
 
 
 def nonlinear(f):
-    """y = x² g²: the derivative reads x.grad, which the reverse sweep updates."""
+    """Return a kernel y = x² x.grad², whose derivative reads x.grad, which the reverse sweep updates."""
     x, y = f.x, f.y
 
     @sg.kernel
@@ -76,7 +76,7 @@ def nonlinear(f):
 
 
 def neighbor(f):
-    """Each element reads the gradient of another one, which another iteration of the reverse sweep updates."""
+    """Return a kernel that reads the gradient of a neighbor, which another iteration of the reverse sweep updates."""
     x, y, p = f.x, f.y, f.p
 
     @sg.kernel
@@ -88,7 +88,7 @@ def neighbor(f):
 
 
 def branch(f):
-    """The sign of x.grad decides what is computed, in an `if` and in a ternary."""
+    """Return a kernel in which the sign of x.grad decides an `if` and a conditional expression."""
     x, y = f.x, f.y
 
     @sg.kernel
@@ -104,7 +104,7 @@ def branch(f):
 
 
 def bound(f):
-    """The size of x.grad is the number of trips of a loop, so it decides the depth of an adstack."""
+    """Return a kernel in which x.grad is the trip count of a loop, and so decides the depth of an adstack."""
     x, y = f.x, f.y
 
     @sg.kernel
@@ -119,7 +119,7 @@ def bound(f):
 
 
 def until(f):
-    """x.grad is read in the condition and in the body of a loop whose end only a launch knows."""
+    """Return a kernel that reads x.grad in the condition and the body of a while loop with an unknown trip count."""
     x, y = f.x, f.y
 
     @sg.kernel
@@ -135,7 +135,7 @@ def until(f):
 
 
 def index(f):
-    """x.grad chooses the element that is read."""
+    """Return a kernel in which x.grad is the index of the element that is read."""
     x, y = f.x, f.y
 
     @sg.kernel
@@ -148,7 +148,7 @@ def index(f):
 
 
 def scatter(f):
-    """x.grad weighs an atomic sum."""
+    """Return a kernel with an atomic sum whose terms have x.grad as a factor."""
     x, total = f.x, f.total
 
     @sg.kernel
@@ -160,7 +160,7 @@ def scatter(f):
 
 
 def in_place(f):
-    """The kernel overwrites x, which its gradient needs, and reads x.grad."""
+    """Return a kernel that overwrites x, which its gradient needs, and reads x.grad."""
     x = f.x
 
     @sg.kernel
@@ -172,7 +172,7 @@ def in_place(f):
 
 
 def two_tasks(f):
-    """Two parallel loops read x.grad, which the reverse of the second one updates before that of the first one runs."""
+    """Return a kernel with two parallel loops that read x.grad, which the reverse sweep of each of them updates."""
     x, y, w = f.x, f.y, f.w
 
     @sg.kernel
@@ -186,7 +186,7 @@ def two_tasks(f):
 
 
 def cleared(f):
-    """The step of an optimizer that clears what it has used, where the derivative reads what it used."""
+    """Return the step of an optimizer that sets x.grad to 0 after using it; its derivative needs the old value."""
     x = f.x
 
     @sg.kernel
@@ -199,7 +199,7 @@ def cleared(f):
 
 
 def scaled(f):
-    """x.grad is written, and read afterwards: the state is that which the kernel has left."""
+    """Return a kernel that writes x.grad and reads it afterwards, so that it reads its own value."""
     x, y = f.x, f.y
 
     @sg.kernel
@@ -212,7 +212,7 @@ def scaled(f):
 
 
 def summed(f):
-    """Atomics on x.grad have no derivative."""
+    """Return a kernel that updates x.grad by atomics, which have no derivative."""
     x, y, p = f.x, f.y, f.p
 
     @sg.kernel

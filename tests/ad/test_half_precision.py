@@ -1,7 +1,7 @@
-"""Adjoints of half precision are sums in f32: what f16 would lose is there, on every executor, wherever they are.
+"""Test that adjoints of f16 arrays are summed in f32, on every executor, so that no small terms are lost.
 
-All terms are powers of two, so that sums in f32 are exact; in f16 they stop where a term is half a unit in the last
-place: 10,000 terms of 2^-6 at 32.
+All terms are powers of two, so that sums in f32 are exact. In f16 a sum stops growing when a term is half an ulp: that
+of 10,000 terms of 2^-6 at 32.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def kernel_of(text: str, count: int = COUNT) -> Kernel:
 
 
 def pulled_back(kernel: Kernel, executor: executors.LaunchExecutor) -> float:
-    """The gradient of the loss with respect to w."""
+    """Return the gradient of the loss with respect to w."""
     arrays = {"w": np.ones(1, np.float16), "loss": np.zeros((), np.float32)}
     after = executor.forward(kernel, arrays, {}, Draws())
     seeds = {"w": np.zeros(1, np.float32), "loss": np.ones((), np.float32)}

@@ -1,4 +1,4 @@
-"""What carries a derivative and what ends one."""
+"""Test which values carry a derivative, and which operations end one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic extremes whose winner is not the final value's, or is no value with a gradient."""
+"""Test atomic minima and maxima whose result was overwritten later, or came from a value without a gradient."""
 
 from __future__ import annotations
 

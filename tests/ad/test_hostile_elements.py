@@ -1,4 +1,4 @@
-"""Own elements rewritten in branches and loops: private to the iteration, so nothing of them is lost."""
+"""Test own elements rewritten in branches and loops: only one iteration touches them, so no derivative is lost."""
 
 from __future__ import annotations
 

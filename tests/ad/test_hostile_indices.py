@@ -1,4 +1,4 @@
-"""Index arithmetic that misleads a comparison of elements: numbers that wrap, casts that do not keep a value."""
+"""Test index arithmetic that misleads a comparison of elements: integers that overflow, casts that change a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops and exits whose shape misleads what is known of memory."""
+"""Test loops and early exits that mislead the compiler's analysis of memory accesses."""
 
 from __future__ import annotations
 

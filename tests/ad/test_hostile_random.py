@@ -1,4 +1,4 @@
-"""Random kernels of many tasks and random loop nests: differentiated right or refused, never wrong."""
+"""Test random kernels of many tasks and random loop nests: each is differentiated right or refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ support, programs, sweeps = _load("hostile_support"), _load("random_programs"), 
 
 
 def judged(kernel, state):
-    """Whether the kernel has a gradient; asserts that it is right."""
+    """Return True if the kernel has a gradient; assert that the gradient is right."""
     verify(kernel, "source")
     try:
         support.judge_ir(kernel, *state)

@@ -1,4 +1,4 @@
-"""Forward kernel, gradient and counting kernel agree to the last bit where bits decide, also where code contracts."""
+"""Test that forward, grad and counting kernels compute the same bits where bits decide a branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reverse sweep makes again where the shape of a loop misleads it: counters, and local arrays put back."""
+"""Test values that the reverse sweep recomputes in loops of misleading shapes: counters, and restored local arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ WAYS = tuple((policy, "reference") for policy in POLICIES) + (("lean", "cpu"), (
 
 
 def judge_body(body):
-    """y[i] = what the body leaves in `a`; it may read %3 = x[i], %4 = n[i], the constants %5 = 0 and %6 = 1."""
+    """Judge the kernel that stores to y[i] the value of `a` after `body`.
+
+    The body may read %3 = x[i], %4 = n[i], and the constants %5 = 0 and %6 = 1.
+    """
     kernel = parse_kernel(f"""kernel body(x: f64[1] grad, n: i32[1], y: f64[1] grad) {{
         bounds {{ %0: i32 = const 0  %1: i32 = shape x, 0 }}
         parallel %2: i32 in %0 .. %1 {{
@@ -40,7 +43,7 @@ def judge_body(body):
 
 
 def use(integer, ids=90):
-    """a += sin(x cos(integer)), so that each value of the integer counts."""
+    """Return IR text of a += sin(x cos(integer)), which makes the result depend on each value of the integer."""
     return f"""%{ids}: f64 = cast {integer}
         %{ids + 1}: f64 = cos %{ids}
         %{ids + 2}: f64 = mul %3, %{ids + 1}

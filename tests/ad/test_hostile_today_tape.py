@@ -1,4 +1,4 @@
-"""Kernels of several tasks that overwrite what earlier tasks read, under a tape: by central differences."""
+"""Test gradients, under a tape, of kernels that overwrite elements which earlier tasks read, by central differences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def machine(request):
 
 
 def against_differences(run, *fields):
-    """Each gradient of a weighted sum of all that these fields hold afterwards."""
+    """Assert that the gradient of a weighted sum of the final contents agrees with differences for each field."""
     start = [f.to_numpy() for f in fields]
     loss = sg.field(sg.f64, (), needs_grad=True)
     weights = [real(*np.cos(np.arange(8) + k), grad=False) for k in range(len(fields))]

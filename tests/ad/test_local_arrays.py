@@ -1,4 +1,4 @@
-"""Gradients through local arrays: random programs by dual numbers under every policy, and shapes in closed form."""
+"""Test gradients through local arrays: random programs against dual numbers under every policy, and closed forms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def launch(lowered, arrays, backend="reference"):
 
 
 def pullback(kernel, arrays, seed, policy, backend="reference"):
-    """x.grad for a cotangent of y, after the forward kernel ran."""
+    """Run the forward kernel and its gradient; return x.grad for a cotangent of y."""
     state = {k: v.copy() for k, v in arrays.items()}
     launch(prepare_forward(kernel, check=True), state, backend)
     state |= {"x.grad": np.zeros_like(arrays["x"]), "y.grad": seed.copy()}

@@ -1,4 +1,4 @@
-"""Loop shapes that other systems get wrong, with their right gradients in closed form."""
+"""Test loops that other systems differentiate wrongly, against gradients in closed form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The derivatives that the manual states are those that the compiler takes, and those of the functions.
+"""Test that the derivatives in the manual are those that the compiler computes, and those of the functions.
 
 Each equation is evaluated at points of the operation's safe intervals. It is compared with the gradient of a kernel on
-the reference, which the rules of compiler/ad/rules.py decide, and with central differences of the values of the same
-kernel, which no rule decides.
+the reference, which follows from the rules of compiler/ad/rules.py, and with central differences of the values of the
+same kernel, which are independent of these rules.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ Points = Mapping[str, Sequence[float]]
 
 
 def sides(equation: str) -> tuple[str, str]:
-    """The left and the right side of an equation."""
+    """Return the left and the right side of an equation."""
     left, _, right = equation.partition(" = ")
     return left, right
 
 
 def stated(equation: str, variable: str, point: Mapping[str, float]) -> float:
-    """The derivative by one variable that an equation states at a point."""
+    """Return the derivative by one variable that an equation states at a point."""
     differentials = {f"d{name}": float(name == variable) for name in point}
     return float(eval(sides(equation)[1], {**SPACE, **differentials, **point}))
 
 
 def variables(equation: str, names: Sequence[str]) -> list[str]:
-    """The variables whose differentials an equation has."""
+    """Return the variables whose differentials an equation contains."""
     code = compile(sides(equation)[1], equation, "eval")
     return [name for name in names if f"d{name}" in code.co_names]
 
@@ -195,7 +195,7 @@ SMOOTH_ONLY = {"random", "randn", "bit_cast", "stop_grad"}
 
 
 def points(name: str) -> dict[str, list[float]]:
-    """Numbers a, b and c: random ones of the safe intervals, then a pair of equal ones."""
+    """Return numbers a, b and c: random numbers of the safe intervals, then a pair of equal ones."""
     draw = random.Random(name)
     op = OPS.get(name)
     first, second = (*(op.safe if op is not None and name != "select" else ()), (-3.0, 3.0), (-3.0, 3.0))[:2]
@@ -207,7 +207,7 @@ def points(name: str) -> dict[str, list[float]]:
 
 
 def run(name: str, given: Points) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The values of the kernel of a function, and its gradients by a and b, on the reference."""
+    """Return the values of the kernel of a function, and its gradients by a and b, on the reference."""
     sg.init(arch=sg.reference, default_fp=sg.f64, random_seed=1)
     at = {key: sg.field(sg.f64, POINTS, needs_grad=True) for key in (A, B, C, OUT)}
     for key in (A, B, C):
@@ -221,7 +221,7 @@ def run(name: str, given: Points) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def values_at(name: str, given: Points, key: str, step: float) -> np.ndarray:
-    """The values with one of the numbers moved."""
+    """Return the values of the kernel after adding `step` to the number `key`."""
     return run(name, {**given, key: [x + step for x in given[key]]})[0]
 
 

@@ -1,6 +1,6 @@
-"""Elements that only a launch tells apart, decided by marks, and indices that are claimed to be unique.
+"""Test kernels whose conflicts depend on data, so that marks find them at a launch, and indices claimed to be unique.
 
-What is right is compared with dual numbers on the kernel as written, or with differences.
+Gradients of accepted launches are compared with dual numbers on the kernel as written, or with differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state a hand-called gradient is taken at: what is right without a tape, and what is refused, with its lines."""
+"""Test which contents a gradient by hand reads: which kernels are right without a tape, and which are refused."""
 
 from __future__ import annotations
 

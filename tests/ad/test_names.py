@@ -1,4 +1,4 @@
-"""Names that users give never meet the names that the reverse transform makes."""
+"""Test that names of users never collide with names that the reverse transform makes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Every kernel of the catalogue has the right gradient under every policy, on the reference and on the CPU. That of a
-kernel which stands for a rule is wrong as soon as the rule is broken, which a mutant of the compiler does.
+"""Test that every kernel of the catalogue has the right gradient under every policy, on the reference and on the CPU.
+
+For a kernel that stands for a rule of the compiler, a mutant breaks the rule; its gradient must then be wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ EXACT = sorted(e.name for e in differentiable() if e.exact)
 
 @cache
 def kernel(name: str) -> Any:
-    """The kernel as traced."""
+    """Return the source IR of a kernel of the catalogue."""
     sg.init(arch=sg.reference, default_fp=sg.f64)
     return ENTRIES[name].make(fields()).ir()
 
@@ -38,30 +39,30 @@ def before(name: str) -> Arrays:
 
 
 def seeds(name: str) -> Arrays:
-    """Cotangents of the final content."""
+    """Return random cotangents of the final contents."""
     rng = np.random.default_rng(3)
     return {n: rng.uniform(0.5, 1.5, 4) * (n in "yz") for n in with_gradient(kernel(name))}
 
 
 def direction(name: str) -> Arrays:
-    """Along which dual numbers judge."""
+    """Return the direction along which dual numbers judge the gradient."""
     rng = np.random.default_rng(5)
     return {n: rng.uniform(0.5, 1.5, 4) for n in with_gradient(kernel(name))}
 
 
 def pushed(name: str) -> tuple[Arrays, Arrays]:
-    """Final content and its tangents along `direction`, by dual numbers on the kernel as written."""
+    """Return final contents and their tangents along `direction`, by dual numbers on the kernel as written."""
     return dual.jvp(lower_plainly(kernel(name)).kernel, before(name), {}, direction(name))
 
 
 def gradient(name: str, policy: str, backend: str) -> Arrays:
-    """By a grad kernel made now."""
+    """Return the gradient by a grad kernel that this call lowers and compiles."""
     executor = LaunchExecutor(backend, registry.get(backend), policy)
     return executor.gradient(kernel(name), before(name), pushed(name)[0], {}, Draws(), seeds(name))
 
 
 def mistakes(name: str, found: Arrays) -> list[str]:
-    """Arrays of which the gradient is not that in closed form, and whether dual numbers give another derivative."""
+    """Return the arrays whose gradient differs from the closed form, plus "dual numbers" if these disagree."""
     case, given, t, moved = ENTRIES[name], seeds(name), direction(name), pushed(name)[1]
     exact = given | case.gradient(CONTENT, given) if case.gradient else found
     wrong = [n for n in found if not np.allclose(found[n], exact[n], rtol=1e-11, atol=1e-12)]

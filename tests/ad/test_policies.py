@@ -1,6 +1,6 @@
-"""All policies give one gradient, and each pushes as often as its counting kernel says.
+"""Test that all policies give the same gradient, and that each pushes as often as its counting kernel says.
 
-They differ in what they save and agree in everything else, so they agree to the last bit; `classic` adds adjoints in
+Policies differ only in what they save, so their gradients agree to the last bit, except that `classic` adds adjoints in
 another order.
 """
 
@@ -38,7 +38,7 @@ PROGRAMS, ARRAYS = range(7000, 7060), range(20)
 
 @contextmanager
 def pushes() -> Iterator[dict[str, int]]:
-    """The depth that each adstack reaches on the reference while the block runs."""
+    """Yield a dict that gets the depth that each adstack reaches on the reference while the block runs."""
     right, found = RUN[n.StackPush], {}
 
     def push(m: Any, stmt: n.StackPush, frame: LaneFrame) -> LaneFrame:
@@ -52,8 +52,9 @@ def pushes() -> Iterator[dict[str, int]]:
 
 
 def agree(source: Kernel, arrays: Arrays, scalars: Scalars, cotangents: Arrays) -> int:
-    """Assert that all policies give one gradient and count what they push; the number of pushes of all. Raises
-    NotDifferentiable.
+    """Assert that all policies give the same gradient and count their pushes right. Return the total number of pushes.
+
+    Raises NotDifferentiable if the kernel has no gradient.
     """
     plain = LaunchExecutor("plain", ReferenceBackend(), lower=lambda k: lower_plainly(k))
     final = plain.forward(source, arrays, scalars, Draws())

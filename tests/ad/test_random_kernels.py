@@ -1,6 +1,6 @@
-"""Random kernels, three ways: dual numbers, both lowerings on the reference, and the CPU backend.
+"""Test gradients of random kernels by dual numbers, for both lowerings on the reference and for the CPU backend.
 
-One random direction t and one random seed c judge a whole gradient: <c, J t> by dual numbers equals <Jᵀ c, t>.
+One random direction t and one random seed c judge a whole gradient: <c, J t> by dual numbers must equal <Jᵀ c, t>.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def launch(lowered, arrays, backend):
 
 
 def adjoints(kernel, arrays, seeds, lowering, backend):
-    """Final adjoints after the forward kernel left `arrays` and the grad kernel ran."""
+    """Return the adjoints after the grad kernel ran on `arrays`, which the forward kernel has written."""
     state = {k: v.copy() for k, v in arrays.items()} | {f"{k}.grad": v.copy() for k, v in seeds.items()}
     launch(prepare_reverse(kernel, lowering, check=True), state, backend)
     for name in arrays:

@@ -1,6 +1,6 @@
-"""What is saved: the adstacks of grad kernels, by variable, for shapes whose least history is known.
+"""Test which variables grad kernels save on adstacks, for kernels whose smallest possible history is known.
 
-Each also gets its gradient judged by dual numbers, so that nothing is saved only what is right to leave out.
+Dual numbers also judge each gradient, so that no needed value is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ints, real = support.ints, support.real
 
 
 def saved(kernel, policy="lean"):
-    """(variable, type) of each adstack, after the gradient was found right."""
+    """Assert that the gradient is right, and return (variable, type) of each adstack."""
     source, arrays = support.contents(kernel)
     support.judge_ir(source, arrays, {}, ways=((policy, "reference"), (policy, "cpu")))
     lowered = prepare_reverse(source, policy).kernel

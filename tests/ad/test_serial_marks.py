@@ -1,7 +1,7 @@
-"""What a serial loop stores and reads back: marks tell by hand, at the launch, whether something overwrites it later.
+"""Test serial loops that store and read elements: at a gradient by hand, marks find elements overwritten later.
 
-Whether a kernel must be refused is told by its walk in plain Python, `later_store`, and what a gradient must be by dual
-numbers on the kernel as written. Under a tape every one of these kernels has its gradient.
+`later_store`, which executes the accesses in plain Python, decides whether a launch must be refused; dual numbers on
+the kernel as written give the expected gradient. Under a tape each of these kernels has its gradient.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def machine(request):
 
 
 def judged(kernel, *args, overwritten=None, dtype=sg.f64):
-    """The gradient is right in two launches in a row, or refused at the launch with the element and both lines.
+    """Assert that the gradient is right in two launches in a row, or refused with the element and both lines.
 
     Args:
         kernel: The kernel.
@@ -57,7 +57,7 @@ def judged(kernel, *args, overwritten=None, dtype=sg.f64):
 
 
 def later_store(events):
-    """The least element that is read before its last store; `events` are pairs ("store" or "read", element)."""
+    """Return the least element that is read before its last store; `events` are pairs ("store" or "read", element)."""
     found = [e for k, (what, e) in enumerate(events) if what == "read" and ("store", e) in events[k + 1 :]]
     return min(found, default=None)
 
@@ -66,7 +66,7 @@ def later_store(events):
 
 
 def walk_of_ranges(serial, in_place):
-    """y[i] = x[i] x[i] after x[i] was stored, for the elements of two ranges."""
+    """Return a kernel that stores x[i] and then y[i] = x[i] x[i] for two ranges, and its arrays."""
     x, y = real(*NUMBERS), real(*[0.5] * 8)
     first, last, root = ints(0, 2), ints(2, 6), ints(0, 0, 2, 2, 2, 2, 0, 0)
 
@@ -112,7 +112,7 @@ STORES = {"constant": (), "linear": (), "nonlinear": ("source",)}
 
 
 def walk(form, dtype, tables):
-    """In each trip, an element of x is stored, from another one or not, and then one is read."""
+    """Return a kernel that, in each trip, stores one element of x, computed from another one or not, and reads one."""
     x, y = real(np.resize(NUMBERS, 48), dtype=dtype), real(np.resize((0.5, -0.25), 48), dtype=dtype)
     place, source, look = (ints(t) for t in tables)
 
@@ -167,7 +167,7 @@ def test_the_walks_are_of_both_kinds():
 
 
 def nested(x, y, p, q):
-    """Every trip of the inner loop stores an element of its own, at an index of both loops."""
+    """Return a kernel of nested loops in which every trip of the inner loop stores a different element."""
 
     @sg.kernel
     def run(n: sg.i32):
@@ -181,7 +181,7 @@ def nested(x, y, p, q):
 
 
 def inside_a_parallel_loop(x, y, p, q):
-    """Each iteration walks over a range of its own."""
+    """Return a parallel kernel in which each iteration stores and reads a range of elements of its own."""
 
     @sg.kernel
     def run(n: sg.i32):
@@ -195,7 +195,7 @@ def inside_a_parallel_loop(x, y, p, q):
 
 
 def while_loop(x, y, p, q):
-    """The trips of a while loop go along a chain of elements."""
+    """Return a kernel in which the trips of a while loop follow a chain of elements, from index to index."""
 
     @sg.kernel
     def run(n: sg.i32):
@@ -210,7 +210,7 @@ def while_loop(x, y, p, q):
 
 
 def chain(x, y, p, q):
-    """x[i] = f(x[i - 1]): each element is stored once, and read afterwards."""
+    """Return a kernel x[i] = f(x[i - 1]), which stores each element once and reads it afterwards."""
 
     @sg.kernel
     def run(n: sg.i32):
@@ -222,7 +222,7 @@ def chain(x, y, p, q):
 
 
 def a_branch_that_stores(x, y, p, q):
-    """The element is stored in one trip only."""
+    """Return a kernel that stores an element in one trip only, in a branch."""
 
     @sg.kernel
     def run(n: sg.i32):
@@ -236,7 +236,7 @@ def a_branch_that_stores(x, y, p, q):
 
 
 def an_atomic(x, y, p, q):
-    """An update counts as a store."""
+    """Return a kernel that updates elements by atomics, which count as stores."""
 
     @sg.kernel
     def run(n: sg.i32):
@@ -249,7 +249,7 @@ def an_atomic(x, y, p, q):
 
 
 def stored_before_the_loop(x, y, p, q):
-    """What stood there before, or was stored before the loop, is read by all trips."""
+    """Return a kernel in which all trips read elements that were stored before the loop, or never."""
 
     @sg.kernel
     def run(n: sg.i32):
@@ -262,7 +262,7 @@ def stored_before_the_loop(x, y, p, q):
 
 
 def two_arrays(x, y, p, q):
-    """Each is stored at the places at which the other one is read."""
+    """Return a kernel with two arrays, each of which is stored at the indices at which the other is read."""
 
     @sg.kernel
     def run(n: sg.i32):

@@ -1,6 +1,6 @@
-"""Derivatives at singular points: each row of docs/ad.md, on every executor, precision, lowering and in both modes.
+"""Test derivatives at singular points: each line of the table in docs/ad.md, on every executor and in both modes.
 
-And NaN never crosses a guard that the forward pass did not take: every guard of the language before every operation
+Also test that a branch that was not taken gives no NaN: every kind of branch of the language around every operation
 with an infinite slope.
 """
 
@@ -24,7 +24,7 @@ EACH = pytest.mark.parametrize("executor", rows.EXECUTORS, ids="-".join)
 
 
 def kernels(folder, expressions):
-    """A maker of one kernel for each expression: c[0] = expression of x = a[0] and y = b[0]."""
+    """Return, for each expression, a function that makes the kernel c[0] = expression of x = a[0] and y = b[0]."""
     made = [
         f"    @sg.kernel\n    def row_{k}():\n        for i in range(1):\n            x = a[i]\n"
         f"            y = b[i]\n            c[i] = {expression}\n    out.append(row_{k})\n"
@@ -35,7 +35,7 @@ def kernels(folder, expressions):
 
 
 def same(found, wanted):
-    """Equal but for a few roundings, NaN to NaN; of *void* nothing is asked."""
+    """Return True if two values are equal but for a few roundings, or both NaN; anything equals "void"."""
     if wanted == "void":
         return True
     wanted = float(wanted)
@@ -43,7 +43,7 @@ def same(found, wanted):
 
 
 def derivative(kernel, by, other, out, mode):
-    """By one field of one element, the other without adjoint and tangent."""
+    """Return the derivative by one field of one element, while the other field has no adjoint and no tangent."""
     if mode == "reverse":
         kernel()
         by.grad.fill(0)
@@ -112,7 +112,7 @@ def test_atomics(executor, monkeypatch, tmp_path):
 
 
 def forward_of(kernel, a, m, given, before):
-    """The gradient of a, one direction after the other."""
+    """Return the gradient by the array a, computed in forward mode one direction after the other."""
     found = []
     for k in range(len(given)):
         m[None] = before
@@ -222,7 +222,7 @@ def indented(text, by):
 
 
 def guard_kernel(folder, guard):
-    """A kernel with a parallel loop for each operation."""
+    """Return a kernel with a parallel loop for each operation, which runs inside the branch `guard`."""
     text = "import stackgrad as sg\ndef make(x, w, c):\n"
     body = ""
     for k, (op, _) in enumerate(SINGULAR.values()):

@@ -1,4 +1,4 @@
-"""Slopes: which of an operand and the derivative made of it is saved, and that both give the same gradient."""
+"""Test whether an operand or the slope computed from it is saved, and that both give the same gradient."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def _double():
 
 
 def lowered(kernel, policy: str) -> Kernel:
-    """The grad kernel, whose gradient was judged on the reference and on the CPU."""
+    """Assert that the gradient is right on the reference and on the CPU. Return the grad kernel."""
     source, arrays = support.contents(kernel)
     support.judge_ir(source, arrays, {}, ways=((policy, "reference"), (policy, "cpu")))
     return prepare_reverse(source, policy).kernel
 
 
 def pushed(grad: Kernel) -> list[str]:
-    """The operation behind each push, "" for anything else."""
+    """Return, for each push, the operation that computes the pushed value, or "" if no operation does."""
     made = {s.result: s.op for s in walk_kernel(grad) if isinstance(s, Op)}
     return sorted(made.get(s.value, "") for s in walk_kernel(grad) if isinstance(s, StackPush))
 
 
 def in_reversed_loops(grad: Kernel) -> set[str]:
-    """Operations in loops that go down."""
+    """Return the operations in descending loops, those of the reverse sweep."""
     loops = [s for s in walk_kernel(grad) if isinstance(s, For) and s.descending]
     return {s.op for loop in loops for s in walk(loop.body) if isinstance(s, Op)}
 
 
 def recurrence(step):
-    """v = step(v), n[i] times; n = 0, 1, 2 and 5, values of each lane its own."""
+    """Return a kernel that computes v = step(v) n[i] times, with n = 0, 1, 2 and 5 and different v."""
     x, y, n = real(0.3, 0.7, 1.9, 0.2), real(0.0, 0.0, 0.0, 0.0), ints(5, 0, 1, 2)
 
     @sg.kernel
@@ -124,7 +124,7 @@ def test_a_slope_has_the_name_of_its_operand():
 
 
 def gradient(step, policy: str, dtype) -> np.ndarray:
-    """Of a sum of all lanes, each with its own number of trips, on the reference."""
+    """Return the gradient of the sum of all results of `recurrence(step)`, on the reference."""
     sg.init(arch=sg.reference, default_fp=dtype)
     x, y = sg.field(dtype, shape=5, needs_grad=True), sg.field(dtype, shape=5, needs_grad=True)
 

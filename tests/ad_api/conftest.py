@@ -1,4 +1,4 @@
-"""Each test of the ad API runs on the reference and on the CPU, on a fresh runtime in double precision."""
+"""Run each test of the `sg.ad` API on the reference and on the CPU, under a fresh runtime in double precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields with gradients that are not zero, and kernels that read them, for the tests of such kernels."""
+"""Make fields with gradients that are not zero, and kernels that read these gradients, for tests."""
 
 from __future__ import annotations
 

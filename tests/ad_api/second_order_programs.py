@@ -1,4 +1,4 @@
-"""Programs with a scalar loss of one parameter, each with its twin in JAX, for tests of second derivatives."""
+"""Define programs with a scalar loss of one parameter, each with its twin in JAX, for tests of second derivatives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N = X.size
 
 @dataclass
 class Case:
-    """One program: fields x and loss, `run` for its launches, `twin` as a JAX function, `start` for other fields."""
+    """Represent a program: fields x and loss, `run` for its launches, its JAX `twin`, `start` for other fields."""
 
     x: Any
     loss: Any
@@ -120,7 +120,7 @@ def while_and_break(dtype: Any) -> Case:
 
 @program
 def slices_of_a_sparse_matrix(dtype: Any) -> Case:
-    """A product whose loop bounds and columns come from other arrays, and several of whose rows read one element."""
+    """Return a product with a sparse matrix, whose loop bounds and columns come from other arrays."""
     x, y, loss = reals(dtype, N, 4, ())
     start, column = numbers([0, 2, 2, 5, 9]), numbers([1, 4, 0, 1, 1, 3, 2, 4, 0])
 
@@ -156,7 +156,7 @@ def slices_of_a_sparse_matrix(dtype: Any) -> Case:
 
 @program
 def overwritten_in_place(dtype: Any) -> Case:
-    """A program in which each gradient needs contents that this launch or a later one overwrites."""
+    """Return a program in which each gradient needs contents that its launch or a later one overwrites."""
     x, loss = reals(dtype, N, ())
 
     @sg.kernel
@@ -198,7 +198,7 @@ def overwritten_in_place(dtype: Any) -> Case:
 
 @program
 def time_steps(dtype: Any) -> Case:
-    """A simulation with u[t] stored by time step, a force that each step overwrites, and x as initial velocity."""
+    """Return a simulation that stores u[t] for each step and overwrites a force; x is the initial velocity."""
     steps, h = 6, 0.2
     x, u, v, f, loss = reals(dtype, N, (steps + 1, N), (steps + 1, N), N, ())
 
@@ -245,7 +245,7 @@ def stepped(v: Any, steps: int, h: float) -> Any:
 
 @program
 def overwriting_steps(dtype: Any) -> Case:
-    """A simulation whose launches overwrite both the state and a scratch field."""
+    """Return a simulation whose launches overwrite both the state and a scratch field."""
     x, y, s, loss = reals(dtype, N, N, N, ())
 
     @sg.kernel

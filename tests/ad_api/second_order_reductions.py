@@ -1,4 +1,4 @@
-"""More programs with JAX twins, as in second_order_programs: reductions, local arrays, vectors, ndarrays."""
+"""Define more programs with JAX twins, like second_order_programs: reductions, local arrays, vectors, ndarrays."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def a_product(dtype: Any) -> Case:
 
 @program
 def numbers_of_the_kernel(dtype: Any) -> Case:
-    """A sum and a maximum in kernel-level locals into which a parallel loop reduces."""
+    """Return a program with a sum and a maximum in kernel-level locals into which a parallel loop reduces."""
     x, y, loss = reals(dtype, N, N, ())
 
     @sg.kernel
@@ -90,7 +90,7 @@ def numbers_of_the_kernel(dtype: Any) -> Case:
 
 @program
 def local_array(dtype: Any) -> Case:
-    """A ring buffer in a local array with dynamic indices."""
+    """Return a program with a ring buffer in a local array with dynamic indices."""
     x, loss = reals(dtype, N, ())
 
     @sg.kernel
@@ -115,7 +115,7 @@ def local_array(dtype: Any) -> Case:
 
 @program
 def springs(dtype: Any) -> Case:
-    """A closed chain of springs as vectors, relaxed in place by a few steps."""
+    """Return a program that relaxes a closed chain of springs in place by a few steps, with vectors."""
     x, f = (sg.Vector.field(2, dtype, shape=N, needs_grad=True) for _ in range(2))
     (loss,) = reals(dtype, ())
 

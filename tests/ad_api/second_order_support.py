@@ -1,4 +1,4 @@
-"""Compute second derivatives of single kernels, by the compiler and by JAX, which runs the kernel itself."""
+"""Compute second derivatives of single kernels, by the compiler and by JAX, which executes the source kernel."""
 
 from __future__ import annotations
 

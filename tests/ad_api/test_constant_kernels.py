@@ -1,4 +1,4 @@
-"""Kernels under `no_grad`: constant to tapes and to forward mode, as a function that launches them is."""
+"""Test kernels under `no_grad`: they are constant to tapes and forward mode, like a `no_grad` function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = np.array([1.0, 2.0, 3.0])
 
 
 class Program:
-    """x -> y = x^2 -> loss, with kernels between that are constant, or not."""
+    """Represent a program x -> y = x^2 -> loss, with kernels in between some of which are constant."""
 
     def __init__(self) -> None:
         x, y, loss = (sg.field(sg.f64, k, needs_grad=True) for k in (3, 3, ()))
@@ -44,14 +44,14 @@ class Program:
         self.square, self.total, self.add, self.overwrite = square, total, add, overwrite
 
     def gradients(self, *calls: Callable[[], Any]) -> list[list[float]]:
-        """Of the loss, by x and by y, after these calls under a tape."""
+        """Return the gradients of the loss by x and y, after these calls under a tape."""
         with sg.ad.Tape(self.loss):
             for call in calls:
                 call()
         return [self.x.grad.to_numpy().tolist(), self.y.grad.to_numpy().tolist()]
 
     def tangent(self, *calls: Callable[[], Any]) -> float:
-        """Of the loss, along ones at x."""
+        """Return the tangent of the loss along ones at x, after these calls in forward mode."""
         self.loss[None] = 0.0
         with sg.ad.FwdMode(self.loss, self.x, seed=np.ones(3)):
             for call in calls:

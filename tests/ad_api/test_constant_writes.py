@@ -1,4 +1,4 @@
-"""What a tape takes for constant: adjoints end where it replaces what an earlier launch of the tape used."""
+"""Test writes that are constant to a tape: they end the adjoints of values that earlier launches used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import stackgrad as sg
 
 
 class Squares:
-    """b_i = a_i^2; c_i = 7, of b or not; loss = sum b_i^2. With b untouched the gradient is 4 a^3."""
+    """Represent a program b_i = a_i^2; c_i = 7, which may be b itself; loss = sum b_i^2.
+
+    If no write replaces b, the gradient is 4 a^3.
+    """
 
     def __init__(self) -> None:
         self.a, self.b = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))

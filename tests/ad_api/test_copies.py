@@ -1,4 +1,4 @@
-"""`copy_from` where derivatives are taken: an operation with a derivative, for every kind of field and every mode."""
+"""Test that `copy_from` has a derivative under tapes and in forward mode, for every kind of field."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PAIRS: dict[str, tuple[Make, Make]] = {
 
 
 def content(like: Any, first: float = 0.5) -> np.ndarray:
-    """Halves of integers in the field's shape and type."""
+    """Return multiples of 0.5, from `first` on, in the field's shape and type."""
     shape = like.to_numpy().shape
     return (np.arange(np.prod(shape, dtype=int)).reshape(shape) / 2.0 + first).astype(like.dtype.dtype)
 
@@ -119,7 +119,7 @@ def test_a_struct_is_copied_by_its_members() -> None:
 
 
 class Cubes:
-    """y = x by a copy; loss = sum y^3."""
+    """Represent a program y = x, by `copy_from`; loss = sum y^3."""
 
     def __init__(self, source_grad: bool = True, target_grad: bool = True) -> None:
         self.x = sg.field(sg.f64, 3, needs_grad=source_grad)

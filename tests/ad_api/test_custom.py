@@ -1,4 +1,4 @@
-"""Functions and methods with gradients of their own, and functions without."""
+"""Test functions and methods with custom gradients (`grad_replaced`), and functions without gradients (`no_grad`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stackgrad as sg
 
 @sg.data_oriented
 class Solver:
-    """x -> y = x^2 -> loss; the gradient of `step` is written by hand, scaled so that its use shows."""
+    """Represent a program x -> y = x^2 -> loss; an extra factor in the custom gradient of `step` shows its use."""
 
     def __init__(self) -> None:
         self.x = sg.field(sg.f64, 3, needs_grad=True)

@@ -1,4 +1,4 @@
-"""What forward mode takes for constant is what reverse mode does: tangents end where adjoints do."""
+"""Test that values are constant to forward mode if they are constant to reverse mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONES = np.ones(3)
 
 
 class Cubes:
-    """z = x^3, y = z: the tangent along ones is 3 x^2 where nothing came between."""
+    """Represent a program z = x^3, y = z, whose tangent along ones is 3 x^2 unless something between ends it."""
 
     def __init__(self) -> None:
         self.x, self.y, self.z = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(3))
@@ -47,7 +47,7 @@ class Cubes:
         return found
 
     def both(self, *between: Callable[[], Any]) -> list[Any]:
-        """The tangent, which is the gradient, as no element depends on another one."""
+        """Return the tangent; it equals the gradient, because no element depends on another one."""
         found = self.tangent(*between)
         self.x.grad.fill(0)
         with sg.ad.Tape(self.y, seed=ONES):

@@ -1,4 +1,4 @@
-"""`FwdMode` on whole programs: seeds, several parameters, batches, vectors and ndarrays, lifetimes, mistakes."""
+"""Test `FwdMode` on whole programs: seeds, several parameters, batches, vectors and ndarrays, lifetimes, mistakes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = np.array([0.3, -0.7, 1.1, 0.4])
 
 
 class Program:
-    """y[i] = sin applied i times to x[i] * w; loss = sum of y squared."""
+    """Represent a program in which y[i] is sin applied i times to x[i] * w; loss = sum of y squared."""
 
     def __init__(self, dtype: Any = sg.f64, **options: Any) -> None:
         options = options or {"needs_grad": True}

@@ -1,4 +1,4 @@
-"""Numeric checks of gradients: they pass where the gradient is right, and name the element where it is not."""
+"""Test numeric checks of gradients: they pass if the gradient is right, and otherwise name the wrong element."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import stackgrad as sg
 
 
 class Program:
-    """z = exp(x), then in place z/2 + sin x; loss = sum z^2."""
+    """Represent a program z = exp(x), z = z/2 + sin x in place; loss = sum z^2."""
 
     def __init__(self, dtype: Any = sg.f64) -> None:
         self.x = sg.field(dtype, (2, 2), needs_grad=True, name="x")
@@ -60,7 +60,7 @@ def test_on_a_tape(dtype: Any) -> None:
 
 
 def wrong_gradient(p: Program) -> Any:
-    """A step whose own gradient forgets one element."""
+    """Return a step with a custom gradient that leaves out one element."""
 
     @sg.ad.grad_replaced
     def step() -> None:

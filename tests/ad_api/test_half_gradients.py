@@ -1,4 +1,4 @@
-"""Gradients in f16 that belong to other libraries: added to in f32, and rounded into what the library holds."""
+"""Test f16 gradients of other libraries: kernels sum them in f32, and store the rounded sum to the library's array."""
 
 from __future__ import annotations
 

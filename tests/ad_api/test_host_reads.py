@@ -1,4 +1,4 @@
-"""Values that pass through the host while derivatives are taken: told once for each place, and harmless reads never."""
+"""Test warnings for values with a derivative that the host reads: one for each line, and none for harmless reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arch(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class Means:
-    """m = mean of x; v holds vectors of x; c is constant, n an integer; loss = sum (x - mu)^2."""
+    """Represent a program: m = mean of x; v holds vectors of x; c is constant, n an integer; loss = sum (x - mu)^2."""
 
     def __init__(self) -> None:
         self.x, self.m, self.loss, self.c = (sg.field(sg.f64, k, needs_grad=True) for k in (3, (), (), ()))
@@ -51,7 +51,7 @@ class Means:
         self.use(x, m, loss)
 
     def use(self, x: Any, m: Any, loss: Any) -> None:
-        """Kernels with results, and those that take what is read."""
+        """Add kernels that return results, and kernels that take values which the host has read."""
 
         @sg.kernel
         def result() -> sg.f64:
@@ -77,7 +77,7 @@ Said = list[warnings.WarningMessage]
 
 
 def said(block: Callable[[Means], Any], p: Means, forward: bool = False, **options: Any) -> Said:
-    """Warnings of a block."""
+    """Return the warnings that a block issues under a tape or in forward mode."""
     seeds = {"seed": np.ones(3)}
     mode = sg.ad.FwdMode(p.loss, p.x, **seeds) if forward else sg.ad.Tape(p.loss, **options)
     with warnings.catch_warnings(record=True) as found:

@@ -1,4 +1,4 @@
-"""Whatever way the host writes a field between launches, it ends the derivatives of what was there, and no others."""
+"""Test that each way in which the host writes a field ends the derivatives of the overwritten values, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sg.jax.wrap`: kernels under JAX's grad, jit and vmap, against the same functions written in JAX."""
+"""Test `sg.jax.wrap`: kernels under JAX's grad, jit and vmap, against the same functions written in JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that read x.grad, for arrays of all extents, types and owners."""
+"""Test kernels that read x.grad, for arrays of all extents, types and owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tape may differentiate: losses of every kind, several with weights, of any shape with seeds; mistakes."""
+"""Test the losses of tapes: every kind of loss, several losses with weights, any shape with seeds; mistakes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ A = np.array([1.0, -2.0, 0.5])
 
 
 class Program:
-    """p[None] += sum a^2, q[None] += sum a^3, y[i] = sin(a[i])."""
+    """Represent a program p[None] += sum a^2, q[None] += sum a^3, y[i] = sin(a[i])."""
 
     def __init__(self) -> None:
         self.a = sg.field(sg.f64, 3, needs_grad=True, name="a")

@@ -1,4 +1,4 @@
-"""Random numbers in differentiated kernels: the gradient makes the draws of its launch again."""
+"""Test random numbers in differentiated kernels: the gradient repeats the draws of its launch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ jax.config.update("jax_enable_x64", True)
 
 
 class Sampler:
-    """z = mu + sigma * eps with eps kept; loss = sum z^2 * k of n steps."""
+    """Represent a program z = mu + sigma * eps, which stores the drawn eps; loss = sum z^2 * k over n steps."""
 
     def __init__(self) -> None:
         self.mu = sg.field(sg.f64, 5, needs_grad=True)
@@ -42,7 +42,7 @@ class Sampler:
         self.sample = sample
 
     def expected(self) -> tuple[np.ndarray, np.ndarray]:
-        """By JAX, with the draws that the kernel stored."""
+        """Return the gradients by JAX, for the draws that the kernel stored."""
         eps = self.eps.to_numpy()
 
         def loss(mu: jax.Array, sigma: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""A hand-called gradient replays the draws of the launch with the same numbers on the same arrays."""
+"""Test that a gradient by hand replays the draws of the last launch with the same numbers on the same arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tape after its block: `grad()` runs backward again, `replay()` runs everything again."""
+"""Test a tape after its block: `grad()` repeats the backward pass, `replay()` the launches and the backward pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stackgrad as sg
 
 
 class Descent:
-    """loss = sum (a_i - i)^2 after a step that overwrites a in place: a_i = a_i * 2."""
+    """Represent a program a_i = a_i * 2 in place; loss = sum (a_i - i)^2."""
 
     def __init__(self) -> None:
         self.a = sg.field(sg.f64, 3, needs_grad=True, name="a")

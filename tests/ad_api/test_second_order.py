@@ -1,4 +1,4 @@
-"""`sg.ad.hvp` of whole programs: against JAX's jvp of grad, by symmetry, by Taylor's order, in both lowerings."""
+"""Test `sg.ad.hvp` of whole programs against JAX, by symmetry and by Taylor remainders, in both lowerings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stackgrad.compiler import driver
 
 
 def loaded(name: str) -> Any:
-    """A module beside this one; the second imports the first by its name."""
+    """Import a module of this folder and register it, so that other modules can import it by its name."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
@@ -30,7 +30,7 @@ PROGRAMS = support.PROGRAMS
 
 @pytest.fixture(params=["lean", "classic"])
 def lowering(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Gradients of kernels compiled from here on are lowered so."""
+    """Set the policy by which the gradients of the test are lowered, and return its name."""
     chosen: str = request.param
     monkeypatch.setattr(driver, "prepare_reverse", functools.partial(driver.prepare_reverse, lowering=chosen))
     return chosen
@@ -40,7 +40,7 @@ BY_JAX: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
 
 def by_jax(name: str, case: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gradient, three directions v, and H v of each; once for each program."""
+    """Return the gradient, three directions v, and H v of each, by JAX; results are cached by program."""
     if name not in BY_JAX:
         v = np.random.default_rng(3).normal(size=(3, *case.content.shape))
         gradient, along = jax.linearize(jax.grad(case.twin), case.content)

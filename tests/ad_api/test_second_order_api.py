@@ -1,4 +1,4 @@
-"""`jvp`, `vjp`, `jacobian`, `hvp`, `hessian`: shapes, lists, batches, state, mistakes."""
+"""Test `jvp`, `vjp`, `jacobian`, `hvp` and `hessian`: shapes, lists, batches, contents of fields, mistakes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X, W = np.array([0.3, -0.7, 1.1]), np.array([[0.4, -1.2], [0.9, 0.2]])
 
 
 class Model:
-    """y[i, j] = sin(x[i] * w[j % 2, i % 2]) + x[i]^2 * s; loss = sum of y^3. w: matrices."""
+    """Represent a program y[i, j] = sin(x[i] * w[j % 2, i % 2]) + x[i]^2 * s; loss = sum of y^3; w has matrices."""
 
     def __init__(self) -> None:
         self.x = sg.field(sg.f64, 3, name="x", needs_grad=True)
@@ -134,7 +134,7 @@ def test_the_state_is_an_output(mode: Any) -> None:
 
     @sg.kernel
     def step():
-        """x[0], which all others read, is overwritten last."""
+        """Compute all elements from x[0], and overwrite x[0] last."""
         for _ in range(1):
             for k in range(3):
                 x[2 - k] = x[2 - k] * x[2 - k] + 0.1 * x[0]

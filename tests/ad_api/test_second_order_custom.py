@@ -1,4 +1,4 @@
-"""Second derivatives where a tape meets constants, gradients of the user's own, and gradients called by hand."""
+"""Test second derivatives of programs with constant writes, custom gradients and gradients called by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def close(found: Any, want: Any) -> None:
 
 
 class Cubes:
-    """y = x^3, loss = sum of y * x; with a place in between for what ends a derivative."""
+    """Represent a program y = x^3, loss = sum of y * x; between the two steps, a test may end a derivative."""
 
     def __init__(self) -> None:
         self.x, self.y = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))
@@ -83,7 +83,7 @@ def test_a_replaced_gradient_takes_part() -> None:
 
 
 def sines(c: Cubes) -> Callable[[], Any]:
-    """y = x sin x, with a gradient that makes y again before it reads it."""
+    """Return a function y = x sin x with a custom gradient that computes y again before reading it."""
     x, y = c.x, c.y
 
     @sg.kernel

@@ -1,4 +1,4 @@
-"""Gradients of single kernels with tangents: random programs against JAX, adstacks, extremes, the other order."""
+"""Test tangents of gradients of single kernels: random programs against JAX, adstacks, minima, reverse over forward."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SEEDS = range(4, 24)
 
 
 def random_case(seed: int) -> tuple[Kernel, Arrays, dict[str, Any]] | None:
-    """A random smooth program in double precision, off its kinks; None if it has none, or no gradient under a tape."""
+    """Return a random smooth program in double precision with inputs away from kinks, or None if it has no gradient."""
     try:
         kernel, arrays, scalars = load(sample(seed, "smooth"))
         kernel = widen(kernel)
@@ -57,7 +57,7 @@ CASES: dict[int, Any] = {}
 
 
 def judged_by_jax(seed: int) -> Any:
-    """A case with its directions and JAX's answers; once for both executors."""
+    """Return a random program with directions and JAX's derivatives; results are cached for both executors."""
     if seed not in CASES:
         CASES[seed] = case = random_case(seed)
         if case is not None:
@@ -123,7 +123,7 @@ def kernel_of(body: str) -> Kernel:
 
 
 def reverse_over_forward(kernel: Kernel, arrays: Arrays, v: Arrays, w: Arrays, arch: str) -> Arrays:
-    """The gradient of the tangent kernel: <w, tangent of the final content> by the initial content is H v."""
+    """Return H v, the gradient of <w, tangent of the final contents> by the initial contents, by reverse mode."""
     moved = tangent(split_tasks(kernel), v)
     params = tuple(
         replace(p, type=replace(p.type, grad=True)) if isinstance(p.type, ArrayType) and p.name.endswith(".dual") else p

@@ -1,7 +1,7 @@
-"""Second derivatives of every operation that has a first: against JAX's jvp of grad, and closed forms.
+"""Test second derivatives of every differentiable operation, against JAX's jvp of grad and closed forms.
 
-The rules of derivatives are written in operations; so a second derivative is right only if the rules of these are, of
-those too whose own derivative is none, as the sign in the slope of abs.
+The derivative rules are written in terms of operations. So a second derivative is right only if the rules of these
+operations are right, even of those without a derivative, such as the sign in the slope of abs.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_no_operation_is_left_out() -> None:
 
 
 def kernel_of(body: str, dtype: str) -> Any:
-    """A kernel that stores f(x[i], y[i]) · (x[i] + y[i]) to z[i]."""
+    """Return a kernel that stores f(x[i], y[i]) · (x[i] + y[i]) to z[i]."""
     return parse_kernel(f"""kernel k(x: {dtype}[1] grad, y: {dtype}[1] grad, z: {dtype}[1] grad) {{
   bounds {{
     %0: i32 = const 0
@@ -98,7 +98,7 @@ def kernel_of(body: str, dtype: str) -> Any:
 
 
 def points(name: str, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Regular points: inside the safe intervals, away from kinks."""
+    """Return regular points of an operation: inside its safe intervals, away from kinks."""
     rng = np.random.default_rng(len(name))
     safe = {"mod": ((-7, 7), (1.3, 2.9)), "atan2": ((0.4, 2), (0.3, 2)), "pow": ((0.3, 2.5), (-2, 3))}
     row = safe.get(name) or OPS[name].safe[-2:] if name in PAIRS else (OPS[name].safe[0],)

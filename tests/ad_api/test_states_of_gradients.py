@@ -1,6 +1,6 @@
-"""Programs that read x.grad: a tape gives a gradient what its launch found there, a gradient by hand what is there now.
+"""Test programs that read x.grad: under a tape, a gradient reads what its launch read; by hand, the present contents.
 
-In all programs x.grad grows between the launch that reads it and the gradient of this launch.
+In all programs x.grad changes between the launch that reads it and the gradient of this launch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`stop_grad`: values, and loads of fields, that are constants to every derivative; also in forward mode and in JAX."""
+"""Test `stop_grad`, which makes values and loads of fields constant to every derivative, also in JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels with tangents: against dual numbers, and against reverse mode by <w, J v> = <J^T w, v>."""
+"""Test tangent kernels against dual numbers, and against reverse mode by <w, J v> = <J^T w, v>."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def carriers(kernel: Kernel) -> list[str]:
 
 
 def tangents(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays, arch: str) -> Arrays:
-    """Final content and final tangents of a launch."""
+    """Return the contents and tangents of all arrays after a launch of the tangent kernel."""
     memory = {k: a.copy() for k, a in arrays.items()} | {f"{k}.dual": a.copy() for k, a in v.items()}
     lowered = prepare_tangent(kernel, v, check=True)
     Launcher(lowered, registry.get(arch), PRECISE).run(memory, scalars, DRAWS)
@@ -41,7 +41,7 @@ def tangents(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], v: Arrays,
 
 
 def gradient(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], w: Arrays, arch: str) -> Arrays:
-    """J^T w at the content after a launch."""
+    """Return J^T w, by the grad kernel after a forward launch."""
     memory, backend = {k: a.copy() for k, a in arrays.items()}, registry.get(arch)
     lowered = prepare_reverse(kernel)
     Launcher(prepare_forward(kernel), backend, PRECISE).run(memory, scalars, DRAWS)
@@ -51,7 +51,7 @@ def gradient(kernel: Kernel, arrays: Arrays, scalars: dict[str, Any], w: Arrays,
 
 
 def random_case(seed: int) -> tuple[Kernel, Arrays, dict[str, Any]] | None:
-    """A random smooth program in double precision, or None if it has none or no gradient."""
+    """Return a random smooth program in double precision, or None if it is invalid or has no gradient."""
     try:
         kernel, arrays, scalars = load(sample(seed, "smooth"))
         kernel = widen(kernel)

@@ -1,4 +1,4 @@
-"""Kernels that read x.grad, in forward mode and at second order: x.grad is constant unless it has a tangent."""
+"""Test kernels that read x.grad, in forward mode and at second order: x.grad is constant unless it has a tangent."""
 
 from __future__ import annotations
 

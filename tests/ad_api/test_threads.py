@@ -1,4 +1,4 @@
-"""Tapes and forward modes of several threads: each sees the launches of its own thread, and no others."""
+"""Test tapes and forward modes of several threads: each records the launches of its own thread, and no others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stackgrad.runtime.session import RUNTIME
 
 @pytest.fixture(autouse=True)
 def often() -> Iterator[None]:
-    """Threads take turns often."""
+    """Make Python switch threads often while a test runs."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -26,7 +26,7 @@ def often() -> Iterator[None]:
 
 
 class Powers:
-    """y = c x^2, three times in a row by a copy back; loss = sum y."""
+    """Represent a program y = c x^2, repeated three times with a copy of y to x between; loss = sum y."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor
@@ -71,7 +71,7 @@ class Powers:
 
 
 def together(*works: Callable[[], Any]) -> None:
-    """All at once; raises what one of them raised."""
+    """Run these functions in threads at the same time, and raise an exception that one of them raised."""
     start = threading.Barrier(len(works))
 
     def work(one: Callable[[], Any]) -> None:

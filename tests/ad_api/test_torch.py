@@ -1,4 +1,4 @@
-"""`sg.torch.wrap` and torch tensors on tapes. Collected where torch is installed."""
+"""Test `sg.torch.wrap` and torch tensors on tapes, if torch is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written through a view of an array is constant, as what the host writes in sight is, without validation."""
+"""Test that values written through a NumPy view of an array are constant, like the host's writes to a field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def nothing() -> None:
 
 
 class Program:
-    """y = x^2, loss = sum of y^2; y <- 3 y in place."""
+    """Represent a program y = x^2, y = 3 y in place, loss = sum of y^2."""
 
     def __init__(self, kind: str) -> None:
         def array(shape: Any) -> Any:
@@ -62,7 +62,7 @@ class Program:
         return found
 
     def tangent(self, *steps: Do) -> list[float]:
-        """The derivative of the loss along each axis."""
+        """Return the derivative of the loss along each unit vector, by forward mode."""
         self.reset()
         self.loss.fill(0)
         with sg.ad.FwdMode(self.loss, self.x, seed=np.eye(3)) as mode:

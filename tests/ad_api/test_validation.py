@@ -1,4 +1,4 @@
-"""`Tape(validation=True)`: writes that no tape sees are found, with array, element and launch; others are no alarm."""
+"""Test `Tape(validation=True)`: it finds unannounced writes, with array, element and launch, and reports no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ HERE = "test_validation.py:"
 
 
 def program(kind):
-    """x → y = x², loss += sum of y²; x in place: x ← x + 1. The arrays are fields or ndarrays."""
+    """Return the arrays and kernels of a program: y = x², loss += sum of y², and x = x + 1 in place.
+
+    The arrays are fields or ndarrays, as `kind` says.
+    """
 
     def array(shape, name):
         if kind == "field":
@@ -52,7 +55,7 @@ def p(request, arch):
 
 
 def scribble(array, how, place, value):
-    """Overwrite an element as no tape sees it."""
+    """Overwrite an element in a way of which tapes are not notified."""
     if how == "view":
         array.to_numpy(copy=False)[place] = value
     elif how == "dlpack":

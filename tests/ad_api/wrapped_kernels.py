@@ -1,4 +1,4 @@
-"""Kernels that are wrapped as functions of other libraries."""
+"""Define kernels that tests wrap as functions of other libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stackgrad as sg
 
 @sg.kernel
 def recurrence(x: sg.types.ndarray(ndim=1), w: sg.types.ndarray(ndim=1), n: sg.i32, y: sg.types.ndarray(ndim=1)):
-    """y = sin(w_k sin(w_{k-1} ... x))."""
+    """Compute y = sin(w_k sin(w_{k-1} ... x))."""
     for i in range(x.shape[0]):
         v = x[i]
         for k in range(n):
@@ -22,7 +22,7 @@ def gather(
     y: sg.types.ndarray(ndim=1),
     z: sg.types.ndarray(ndim=2),
 ):
-    """y = x[at]^2, z = [3 x[at], 1]."""
+    """Compute y = x[at]^2 and z = [3 x[at], 1]."""
     for i in range(at.shape[0]):
         y[i] = x[at[i]] ** 2
         z[i, 0] = x[at[i]] * 3
@@ -38,7 +38,7 @@ def noise(x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
 
 @sg.kernel
 def in_place(x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
-    """Store to the array that is the argument."""
+    """Store to an argument, which a wrapped kernel must not do."""
     for i in range(x.shape[0]):
         y[i] = x[i]
         x[i] = 0.0
@@ -53,7 +53,7 @@ def numbers(n: sg.i32):
 
 @sg.data_oriented
 class Scaled:
-    """y = x * factor, a field of the object."""
+    """Compute y = x * factor by a method; `factor` is a field of the object."""
 
     def __init__(self, factor: float) -> None:
         self.factor = sg.field(sg.f64, (), needs_grad=True)
@@ -67,6 +67,6 @@ class Scaled:
 
 @sg.kernel
 def many_shares(x: sg.types.ndarray(ndim=1), y: sg.types.ndarray(ndim=1)):
-    """y = [10,000 terms of x_0 / 64]."""
+    """Compute y[0] as a sum of 10,000 terms x[0] / 64; a gradient in f16 would stop growing."""
     for _ in range(10_000):
         y[0] += sg.cast(x[0] * sg.cast(0.015625, sg.f16), sg.f32)

@@ -1,4 +1,4 @@
-"""Fixtures: kernels given as text, run on a CPU backend of the test's own."""
+"""Define fixtures that run kernels, given as IR text, on a CPU backend of the test's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 
 @dataclass
 class Bench:
-    """A CPU backend with the kernels that it has compiled so far."""
+    """Represent a CPU backend with the kernels that it has compiled so far."""
 
     backend: CpuBackend
     made: dict[tuple[str, Options], CpuExecutable] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Kernels whose machine code is looked up by source line, so that each statement stands on its own line."""
+"""Define kernels for tests of debug information; each statement stands on its own line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from other_file import squared
 
 
 class Lines:
-    """A loop that calls a function of another file."""
+    """Hold a kernel whose loop calls a function of another file."""
 
     def __init__(self, size: int = 32) -> None:
         self.x = x = sg.field(sg.f64, shape=size, needs_grad=True)

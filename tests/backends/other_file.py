@@ -1,4 +1,4 @@
-"""A function that kernels of another file call."""
+"""Define a function that kernels of another file call."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ define i32 @ends(ptr %block) {
 
 @dataclass
 class Notes:
-    """The memory in which the task function `note` records its calls, for a number of iterations."""
+    """Hold the memory in which the task function `note` records its calls, for a number of iterations."""
 
     memory: np.ndarray
 
@@ -103,7 +103,7 @@ class Notes:
 
 
 class Work:
-    """A thread pool with its entry as a Python function, and the task functions that it runs."""
+    """Hold a thread pool whose entry point is a Python function, and the task functions that it runs."""
 
     def __init__(self, signals: str = "") -> None:
         here = platform_here()

@@ -1,4 +1,4 @@
-"""Adstacks on the CPU: contents, overflow, capacities, slabs, and the heap."""
+"""Test adstacks on the CPU: contents, overflow, capacities, slabs, and the heap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of LLVM IR: constants, folding against LLVM itself, instructions that a block has already, loaded code."""
+"""Test the builder of LLVM IR: constants, folding against LLVM itself, reused instructions, loaded code."""
 
 from __future__ import annotations
 

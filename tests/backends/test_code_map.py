@@ -1,4 +1,4 @@
-"""What is left for gdb and perf: functions and lines of each module at the addresses where it was loaded."""
+"""Test the files for gdb and perf: functions and lines of each module, at the addresses where it was loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control flow: which statements run, in which order, how often."""
+"""Test control flow: which statements run, in which order, how often."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HEAD = "%0: i32 = const 0 %1: i32 = const 1 %2: i32 = const 2 %3: i32 = const 3 
 
 
 def hit(number: int, at: int) -> str:
-    """Count a visit in log[content of %at]."""
+    """Return IR text that counts a visit in element %at of the array log."""
     return f"%{number}: i32 = atomic add log[%{at}], %1"
 
 
 def loop_indices(bench: Any, begin: int, end: int, step: int, descending: bool, t: str = "i32") -> list[int]:
-    """Indices of a loop, in order, and the trip count at the end."""
+    """Return the indices of a loop in order, followed by its trip count."""
     down = " descending" if descending else ""
     text = f"""kernel k(begin: {t}, end: {t}, out: {t}[1], n: i32[1]) {{ serial {{
         %0: i32 = const 0
@@ -219,7 +219,7 @@ def test_temporaries_start_at_zero_in_every_launch(shared: Any) -> None:
 
 
 def philox(key: tuple[int, int], counter: tuple[int, int, int, int]) -> list[int]:
-    """Philox4x32-10 in Python's integers, after Salmon et al. 2011."""
+    """Return the words of Philox4x32-10, computed with Python's integers, after Salmon et al. 2011."""
     k, c, mask = list(key), list(counter), 0xFFFFFFFF
     for _ in range(10):
         p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]

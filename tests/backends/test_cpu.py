@@ -1,4 +1,4 @@
-"""The CPU backend: checks of debug builds, release builds that survive, prints, arguments, threads."""
+"""Test the CPU backend: checks of debug builds, mistakes that release builds survive, prints, arguments, threads."""
 
 from __future__ import annotations
 

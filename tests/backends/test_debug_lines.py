@@ -1,4 +1,4 @@
-"""Debug information: machine code names the lines of the program that it was made of, and computes the same."""
+"""Test debug information: machine code names the program's lines, and computes the same as without it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from debug_kernels import Lines  # noqa: E402
 
 
 def marked(file: str) -> dict[str, int]:
-    """Numbers of the lines with a comment `# line: NAME`."""
+    """Return, by NAME, the number of each line with a comment `# line: NAME`."""
     lines = (_HERE / file).read_text().splitlines()
     return {line.partition("# line: ")[2]: number for number, line in enumerate(lines, 1) if "# line: " in line}
 
@@ -48,7 +48,7 @@ def text_of(kernel: Kernel, options: Options) -> str:
 
 
 def places(assembly: str) -> set[tuple[str, int]]:
-    """(file, line) of all places that an assembly names."""
+    """Return (file, line) of all source locations that an assembly text names."""
     files = {number: name for number, _, name in re.findall(r'\.file\t(\d+) ("[^"]*" )?"([^"]*)"', assembly)}
     return {(Path(files[file]).name, int(line)) for file, line in re.findall(r"\.loc\t(\d+) (\d+)", assembly)}
 

@@ -1,6 +1,6 @@
-"""Deep branches on every backend: chains of `elif`, branches within branches, early exits, with their gradients.
+"""Test deep branches on every backend: chains of `elif`, nested branches, early exits, with their gradients.
 
-Drivers keep tables of limited length for what is nested, and lavapipe forgets conditions beyond the end of its one.
+Drivers have tables of limited length for nested branches, and lavapipe ignores conditions beyond the end of its table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BACKENDS = ("reference", "classic", "cpu", "cpu-masked", "vulkan", "cuda-emulate
 
 
 def chain(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
-    """A chain of `elif`: source of the body of an iteration, and what is expected of `y` and of its slope."""
+    """Return the source of an iteration's body, a chain of `elif`, and a function for the expected y and slope."""
     lines = [f"{'elif' if j else 'if'} s == {j}:\n    w = v * {j + 1}.0" for j in range(count)]
     return "\n".join(
         [*lines, "else:\n    w = v * v"]
@@ -30,7 +30,7 @@ def chain(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]
 
 
 def nest(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
-    """Branches within branches, with something behind each of them."""
+    """Return nested branches, each followed by a statement; see `chain`."""
     head = "\n".join(f"{' ' * j}if s >= {j}:\n{' ' * j} w += v * {j + 1}.0" for j in range(count))
     tail = "\n".join(f"{' ' * j} w += v" for j in reversed(range(count)))
 
@@ -43,7 +43,7 @@ def nest(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
 
 
 def exits(count: int) -> tuple[str, Callable[[float, int], tuple[float, float]]]:
-    """Early exits of a serial loop: each nests what follows it."""
+    """Return a serial loop with early exits, each of which nests the statements after it; see `chain`."""
     lines = "\n".join(f"    if s == {j}:\n        continue\n    w += v" for j in range(count))
 
     def expected(x: float, s: int) -> tuple[float, float]:
@@ -72,7 +72,7 @@ CASES = [
 
 @cache
 def made(shape: str, count: int) -> Kernel:
-    """The kernel of a shape as the frontend makes it."""
+    """Return the traced kernel of a shape, such as `chain`."""
     body = SHAPES[shape](count)[0].replace("\n", "\n        ")
     lines = ["v = x[i]", "s = sel[i]", "w = 0.0", body, "y[i] = w"]
     text = "\n        ".join(["def k():\n    for i in x:", *lines, ""])
@@ -93,7 +93,7 @@ def runtime() -> Iterator[None]:
 
 @cache
 def executor(name: str) -> LaunchExecutor | str:
-    """By name; why it cannot run here, if it cannot."""
+    """Return the executor with a name, or the reason why it cannot run here."""
     if name in ("reference", "classic"):
         return reference_executor() if name == "reference" else plain_interpreter()
     found, absent = present_backends([name])
@@ -101,7 +101,7 @@ def executor(name: str) -> LaunchExecutor | str:
 
 
 def selected(count: int) -> np.ndarray:
-    """Selectors: the ends of the shape, what is beyond, and places between."""
+    """Return values that select branches: the first and last ones, none, and some in between."""
     some = [-1, 0, 1, 22, 23, 24, 25, 45, 46, 47, 48, 49, 50, 77, 78, 79, 80, count - 2, count - 1, count, count + 1]
     return np.resize(np.array(some, np.int32), N)
 

@@ -1,4 +1,4 @@
-"""The CPU against the reference interpreter: every statement of the IR, and atomics in both of their forms."""
+"""Test the CPU against the reference interpreter: every statement of the IR, and both forms of atomics."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_every_statement_is_covered() -> None:
 
 
 def _atomic(op: str, t: Scalar) -> Kernel:
-    """For cas each iteration expects what the one before brought, the first one what was there, one nothing like it."""
+    """Return a kernel of one atomic operation; for cas, most iterations expect the value that the one before stored."""
     expected = " expected %9" if op == "cas" else ""
     return parse_kernel(f"""kernel k(x: {t}[1], y: {t}[1], old: {t}[1]) {{
       bounds {{ %0: i32 = const 0 %1: i32 = shape y, 0 }} parallel %2: i32 in %0 .. %1 {{

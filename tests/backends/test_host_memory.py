@@ -1,4 +1,4 @@
-"""What the machine and the control groups around a process leave, read from files as Linux shows them."""
+"""Test the reading of free memory of the machine and of control groups, from files as Linux provides them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KIB = 1024
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with 900 KiB of memory and 100 KiB of swap left, and no control groups."""
+    """Return the folder of a simulated machine with 900 KiB of memory and 100 KiB of swap left, without groups."""
     monkeypatch.setattr(host_memory, "PROC", tmp_path / "proc")
     monkeypatch.setattr(host_memory, "GROUPS", tmp_path / "groups")
     write(tmp_path, "proc/meminfo", "MemTotal: 5000 kB\nMemAvailable: 900 kB\nSwapFree:  100 kB\nHugePages_Total: 0\n")

@@ -1,5 +1,6 @@
-"""Which tasks have masked code: those whose lanes do not lose by memory what they gain in arithmetic. And which updates
-are atomic where code that may run on several threads runs on one.
+"""Test which tasks have masked code: those whose gain in arithmetic exceeds the cost of scattered memory accesses.
+
+Also test which updates are atomic if code that may run on several threads runs on one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""sin and cos for GPUs: their errors, run on the host, and their code."""
+"""Test sin and cos for GPUs: their errors, measured on the host, and their code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def results(name: str, x: np.ndarray, reach: float = math.inf) -> np.ndarray:
 
 
 def ulps(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
-    """Errors in units in the last place of the right results."""
+    """Return the errors of results in ulps."""
     want = RIGHT[name](x.astype(np.float64)).astype(np.longdouble)
     found = np.abs(got - want) / np.spacing(np.abs(want).astype(np.float32))
     found[want == 0] = np.where(got[want == 0] == 0, 0, np.inf)
@@ -30,7 +30,7 @@ def ulps(name: str, x: np.ndarray, got: np.ndarray) -> np.ndarray:
 
 
 def arguments(most: float) -> np.ndarray:
-    """Uniform, by magnitude, and the neighbors of multiples of pi/2."""
+    """Return arguments up to `most`: uniform ones, some of each magnitude, and the neighbors of multiples of pi/2."""
     rng = np.random.default_rng(8)
     near = np.arange(0, min(most, 47000), np.pi / 2).astype(np.float32)
     positive = np.concatenate(

@@ -1,4 +1,4 @@
-"""Our reader of object files against pyelftools, which shares no line with it: functions, code and the line table."""
+"""Test the reader of object files against pyelftools: functions, code and the line table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kernels() -> Iterator[list[Any]]:
 
 
 def judged(image: bytes) -> CodeTable:
-    """What pyelftools reads of an object file, in the form of our own reader."""
+    """Return the contents of an object file as pyelftools reads them, in the form of the project's own reader."""
     elf = ELFFile(io.BytesIO(image))
     names = [section.name for section in elf.iter_sections()]
     text = names.index(".text")

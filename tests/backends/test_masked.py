@@ -1,7 +1,7 @@
-"""Masked code against branching code: the same memory bit for bit, whatever the number of lanes and iterations.
+"""Test masked code against branching code: the same memory bit for bit, for any number of lanes and iterations.
 
-Exceptions are sums and products of reals in one element, which lanes add in another order: there the values are whole
-numbers, so that every order gives the same.
+Sums and products of reals in one element are combined in another order by lanes: there the tests use whole numbers, so
+that every order gives the same result.
 """
 
 from __future__ import annotations
@@ -143,13 +143,13 @@ def inputs(n: int) -> dict[str, np.ndarray]:
 
 @cache
 def compiled(text: str, lanes: int, masks: bool) -> CpuExecutable:
-    """Compiled for the host; without checks where a kernel strays on purpose, to see what is read and written then."""
+    """Compile a kernel for the host, without index checks if it leaves its arrays on purpose."""
     target = host_target() if masks else replace(host_target(), vector_masks=False)
     return CpuBackend(target).compile(parse_kernel(text), Options(lanes=lanes, bounds="a[%8]" not in text))
 
 
 def run(text: str, lanes: int, n: int, masks: bool = True) -> dict[str, np.ndarray]:
-    """Memory after a launch; the depths that stacks need are those the interpreter reaches."""
+    """Return memory after a launch, with the adstack depths that the interpreter reaches."""
     executable = compiled(text, lanes, masks)
     names = {p.name for p in executable.kernel.params} | {"x.grad"}
     if "x.grad" not in text:

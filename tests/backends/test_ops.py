@@ -1,4 +1,4 @@
-"""Every operation on every type it takes: edge values and random ones, against exact or reference results."""
+"""Test every operation on every type that it takes: edge values and random ones, against exact or reference results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EDGES: dict[str, list[float]] = {
 
 
 def values(t: Scalar, rng: np.random.Generator, count: int = 40) -> np.ndarray:
-    """Edge values of a type, then random ones."""
+    """Return edge values of a type, followed by random ones."""
     if t.is_bool:
         return np.array([False, True])
     if t.is_real:
@@ -64,7 +64,7 @@ def values(t: Scalar, rng: np.random.Generator, count: int = 40) -> np.ndarray:
 
 
 def elementwise(name: str, types: tuple[Scalar, ...], result: Scalar, made: Any) -> Kernel:
-    """y[i] = made(x0[i], x1[i], ...) over all i."""
+    """Return a kernel y[i] = made(x0[i], x1[i], ...)."""
     zero, end, index = Value(0, i32), Value(1, i32), Value(2, i32)
     loads = [Load(Value(10 + k, t), f"x{k}", (index,)) for k, t in enumerate(types)]
     out = Value(50, result)
@@ -88,7 +88,7 @@ def operand_types(name: str) -> list[tuple[Scalar, ...]]:
 
 
 def assert_within(got: np.ndarray, want: np.ndarray, t: Scalar, ulps: float, what: str) -> None:
-    """Equal (zeros by sign, NaN with NaN), or within `ulps` of a finite real result."""
+    """Assert that results are equal, including signs of zeros and NaN, or within `ulps` of a finite real result."""
     if not t.is_real:
         np.testing.assert_array_equal(got, want, what)
         return
@@ -130,7 +130,7 @@ def _wrapped(value: int, t: Scalar) -> int:
 
 
 def _exact(name: str, x: int, y: int, t: Scalar) -> int:
-    """Python's own integers, which never wrap, as a second definition."""
+    """Return the result of an integer operation, computed with Python's integers, which do not overflow."""
     pattern, low = (1 << t.bits) - 1, y % t.bits
     if name in ("floordiv", "mod"):
         exact = 0 if y == 0 else x // y if name == "floordiv" else x % y

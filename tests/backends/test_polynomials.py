@@ -1,4 +1,4 @@
-"""Inlined functions: their errors over the whole range, edges as the reference has them, and lanes that are alike."""
+"""Test inlined functions: errors over the whole range, edge values as in the reference, equal results in all lanes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ SLACK = 0.0 if np.finfo(np.longdouble).nmant > 60 else 1.0
 
 
 def unary_operands(dtype: type) -> np.ndarray:
-    """Bit patterns spread over the whole range, neighbors of multiples of pi/2, moderate numbers, edges."""
+    """Return operands: bit patterns over the whole range, neighbors of multiples of pi/2, edge values."""
     rng = np.random.default_rng(3)
     if dtype is np.float32:
         spread = np.arange(77, 1 << 32, 1 << 14, dtype=np.uint64).astype(np.uint32).view(np.float32)
@@ -108,7 +108,7 @@ def unary_operands(dtype: type) -> np.ndarray:
 
 
 def binary_operands(dtype: type) -> list[np.ndarray]:
-    """All pairs of edges, then pairs drawn in several ways."""
+    """Return two arrays of operands: all pairs of edge values, then pairs drawn in several ways."""
     rng, n = np.random.default_rng(4), 1 << 14
     word = np.uint32 if dtype is np.float32 else np.uint64
     with np.errstate(over="ignore"):
@@ -130,7 +130,7 @@ def operands(name: str, dtype: type) -> list[np.ndarray]:
 
 
 def errors(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Distance in ulps of the right result; infinite where a zero, an infinity or a NaN is not as it should be."""
+    """Return errors in ulps of the right result; infinite where a zero, an infinity or a NaN is wrong."""
     with np.errstate(all="ignore"):
         want = exact.astype(got.dtype)
         out = np.abs(got.astype(np.longdouble) - exact.astype(np.longdouble)) / np.spacing(np.abs(want))

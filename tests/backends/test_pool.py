@@ -1,4 +1,4 @@
-"""The pool by itself: each iteration once, on a row of its own, whatever threads, launches and processes do."""
+"""Test the thread pool alone: it runs each iteration once, on a row that no other thread uses at the same time."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_stopped_pool_runs_on() -> None:
 
 
 def _threads() -> int:
-    """Threads of this process."""
+    """Return the number of threads of this process."""
     return int(psutil.Process().num_threads())
 
 

@@ -1,4 +1,4 @@
-"""PTX: kernels of every kind are generated and assembled by ptxas; precise arithmetic stays unfused."""
+"""Test PTX: kernels of every kind are generated and assembled by ptxas; precise arithmetic is not fused."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ ADSTACK = """kernel back(n: i32, x: f32[1] grad, k: i64[1]) {
 
 
 def assemble(text: str, folder: Path, arch: str = "sm_90") -> None:
-    """Run ptxas; its complaint is the failure."""
+    """Assemble PTX by ptxas, and fail with its error message."""
     tool = ptxas_path()
     assert tool, "ptxas is part of the development dependencies: pip install nvidia-cuda-nvcc"
     source = folder / "kernel.ptx"
@@ -199,7 +199,7 @@ def test_precise_code_is_not_fused() -> None:
 
 
 def every_op() -> Kernel:
-    """One serial task with each operation on each type it takes, and each cast; results go to arrays of their type."""
+    """Return a kernel of one serial task with each operation on each type, and each cast; arrays get the results."""
     lines, next_id = ["%0: i32 = const 0"], 1000
     for number, t in enumerate(SCALARS.values(), 1):
         lines.append(f"%{number}: {t} = load m_{t}[%0]")
@@ -304,7 +304,7 @@ def test_a_gated_task_can_run_over_a_list(tmp_path: Path) -> None:
 
 
 def blocks(text: str, entry: str) -> list[str]:
-    """What stands between the labels of an entry point."""
+    """Return the basic blocks of an entry point, as texts."""
     body = text[text.index(f".entry {entry}") :]
     return re.split(r"^\$L\w+:", body[: body.index("\n}")], flags=re.M)
 

@@ -1,4 +1,4 @@
-"""The list of backends and the list of what they cannot do."""
+"""Test the list of backends and the list of their limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Room of adstacks is looked at once for a loop whose every trip pushes alike, and at each push elsewhere."""
+"""Test overflow checks of adstacks: one for a loop whose trips all push equally often, else one for each push."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows a launch has: never more than the content is worth, never fewer than pay off."""
+"""Test how many adstack rows a launch allocates: limited by the content, but at least as many as save time."""
 
 from __future__ import annotations
 

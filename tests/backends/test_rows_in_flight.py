@@ -1,4 +1,4 @@
-"""The adstack bytes that a launch reports are those that the backend holds: rows in flight, not iterations."""
+"""Test that a launch reports the adstack bytes that the backend holds: of rows in use, not of all iterations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def arch(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def recurrence(size: int, gate: int) -> sg.Kernel:
-    """A launched gradient whose iterations below `gate` save TRIPS doubles each; on a CPU in rows for LANES of them."""
+    """Launch a gradient whose iterations below `gate` save TRIPS doubles each, and return the kernel."""
     x, y = (sg.field(sg.f64, size, needs_grad=True) for _ in range(2))
     trips = sg.field(sg.i32, ())
     trips[None] = TRIPS

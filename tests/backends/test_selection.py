@@ -1,4 +1,4 @@
-"""Blocks of selected iterations: gated tasks and loops of unequal length give what iterations one by one give."""
+"""Test blocks of selected iterations: gated tasks and loops of unequal length give the results of branching code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ PLANE = f"""kernel k(on: i32[2], x: f32[2], y: f32[2]) {{ bounds {{
 
 
 def chosen(text: str) -> ScanPlan | None:
-    """What a scan would decide of the first task."""
+    """Return the scan plan of the first task, or None if it has none."""
     kernel = parse_kernel(text)
     task = lower_exits_of(kernel, 0)
     return selection(task, runs_along_rows(task))
@@ -79,7 +79,7 @@ def chosen(text: str) -> ScanPlan | None:
 def both(
     bench: Any, text: str, make: Callable[[], dict[str, np.ndarray]], draws: Draws = NO_DRAWS, **sizes: Any
 ) -> None:
-    """Branching code and masked code of 16 and of 64 lanes leave what the reference leaves; sines are within ulps."""
+    """Assert that branching code and masked code of 16 and 64 lanes agree with the reference; sines within ulps."""
     known = run_bounded(parse_kernel(text), make(), {}, Sizes(**sizes), draws)
     for lanes in (0, 16, 64):
         for name, array in bench.run(text, make(), lanes=lanes, draws=draws, **sizes).items():
@@ -120,7 +120,7 @@ def test_one_long_loop_among_short_ones(bench: Any) -> None:
 
 
 def guarded_places() -> dict[str, np.ndarray]:
-    """on: places in n where the gate is open, numbers that lead far out of it where it is closed."""
+    """Return arrays; `on` has indices inside of n if the gate is open, and far outside of n if it is closed."""
     rng = np.random.default_rng(3)
     on = np.where(rng.random(SIZE) < 0.2, rng.integers(0, 9, SIZE), -(1 << 30)).astype(np.int32)
     n = np.array([0, 1, 2, 3, 5, 8, 13, 21, 60], np.int32)

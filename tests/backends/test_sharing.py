@@ -1,4 +1,4 @@
-"""What several threads do to a task: which updates are atomic, and when threads pay."""
+"""Test tasks on several threads: which updates are atomic, and which tasks several threads run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIGHT = "%38: f32 = load x[%9, %9] %39: f32 = sin %38 %40: f32 = sin %39"
 
 
 def text(updates: str, work: str = HEAVY) -> str:
-    """A kernel over %9 that updates with %40. %8 is loaded, %5 is 1."""
+    """Return a kernel over the index %9 that updates elements with the value %40; %8 is a loaded value, %5 is 1."""
     return f"""kernel k(x: f32[2], at: i32[1], n: i32) {{
       bounds {{ %0: i32 = const 0 %1: i32 = const 1000 }} parallel %9: i32 in %0 .. %1 {{
         %5: i32 = const 1

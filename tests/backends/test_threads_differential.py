@@ -1,4 +1,4 @@
-"""Every task on four threads, however small: memory against the reference, and updates that meet."""
+"""Test every task on four threads, even if it is small: memory against the reference, and conflicting updates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAUNCHES = 20
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads for each task, in chunks as small as may be."""
+    """Make the backend use several threads for each task, with the smallest possible chunks."""
     monkeypatch.setattr(sharing, "WORTH", math.inf)
     for name, value in (("ENOUGH", 0), ("SHARE", 1), ("CHUNK", 1), ("CHUNKS", 300)):
         monkeypatch.setattr(task_threads, name, value)
@@ -115,7 +115,7 @@ def _updates(op: str, t: Scalar, expected: str = "") -> str:
 
 
 def _runs(text: str, options: Options, x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Content and old values after launches one right after the other, so that workers are awake."""
+    """Yield contents and old values after launches in quick succession, so that worker threads are awake."""
     executable = CpuBackend().compile(parse_kernel(text), options)
     for _ in range(LAUNCHES):
         content, old = x.copy(), np.zeros_like(y)

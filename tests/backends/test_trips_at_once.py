@@ -1,4 +1,4 @@
-"""Loops that take history back, on GPUs: the loads of several trips stand together, and the gradient stays the same."""
+"""Test loops that pop, on GPUs: loads of several trips are grouped, and the gradient stays the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAST = Options(precise=False)
 
 
 def gradient(step: Callable[[Any], Any], nested: bool = False) -> Kernel:
-    """Of v = step(v), n times, or n times n times."""
+    """Return the grad kernel of v = step(v), repeated n times, or n times n times if `nested`."""
     sg.init(arch=sg.cpu)
     x, y = (sg.field(sg.f32, 16, needs_grad=True) for _ in range(2))
     n = sg.field(sg.i32, ())
@@ -53,7 +53,7 @@ def long(v):
 
 
 def groups(text: str) -> int:
-    """Loops of a kernel that take several trips at a time."""
+    """Return the number of loops in PTX that execute several trips at a time."""
     return len(re.findall(r"^pops\.head", text, flags=re.M))
 
 

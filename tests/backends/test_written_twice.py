@@ -1,5 +1,6 @@
-"""A brief task without lanes is written twice: once with all comparisons of indices, and once without those that the
-extents and arguments of a launch can make needless.
+"""Test that a short task of branching code is generated twice: with all index checks, and with fewer of them.
+
+The second version leaves out checks that are unnecessary for the extents and arguments of most launches.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ GRADIENT = prepare_reverse(parse_kernel(GATHER)).kernel
 
 
 def comparisons(options: Options) -> int:
-    """Comparisons of an index with an extent in the code of the gradient."""
+    """Return the number of index checks in the code of the gradient."""
     return CpuBackend().ir_text(GRADIENT, options, optimize=False).count("icmp uge i64")
 
 

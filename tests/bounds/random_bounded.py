@@ -1,4 +1,4 @@
-"""Seeded random kernels for bounds: every real operation, loops of zero to many trips, branches, scatters, extremes.
+"""Draw random kernels for tests of error bounds: every real operation, loops, branches, scatters, minima and maxima.
 
 `make_kernel(seed, dtype)` gives a kernel of stage tasks over real arrays x, w, y, z with gradients and an i32 array c.
 Most values stay of order one; some operations are given operands near their poles and jumps on purpose.

@@ -1,7 +1,7 @@
-"""Bounds hold at every single value, whatever arithmetic an executor may use.
+"""Test that error bounds hold for every value of a run, for any arithmetic that an executor may use.
 
-A kernel runs bounded; beside it runs one that computes otherwise, statement by statement in the same order, and each
-value must lie within the error that the bounded run has noted for it. Other arithmetic is
+A kernel runs with error bounds. A second run executes the same statements in another arithmetic, and each of its values
+must lie within the error bound of the first run. The other arithmetic is
 
   * contracting: the widened kernel, each result rounded to its narrow type or left as it is, at random: what FMA, wider
     registers and double precision do. The limits, never rounding and always, are among them;
@@ -51,7 +51,7 @@ LOOKED_AT = (n.Op, n.Cast, n.Load, n.Get, n.GetElement, n.StackTop, n.StackTopAd
 
 @dataclass
 class Bounds:
-    """The bounded run's log: (statement, value, error), until it is poisoned."""
+    """Log (statement, value, error) for each statement of a run with bounds, until the run is poisoned."""
 
     log: list = field(default_factory=list)
 
@@ -69,7 +69,7 @@ class Bounds:
 
 @dataclass
 class Otherwise:
-    """The other run's log of values. compute: (statement, operands, result) -> the result of this arithmetic."""
+    """Log the values of a run in another arithmetic; `compute` maps (statement, operands, result) to its result."""
 
     compute: object
     log: list = field(default_factory=list)
@@ -89,7 +89,7 @@ class Otherwise:
 
 
 def bounded(monkeypatch, kernel, arrays, scalars, precise):
-    """(outcome, log) of a bounded run."""
+    """Return (outcome, log) of a run with error bounds."""
     watch = Bounds()
     with monkeypatch.context() as patch:
         patch.setattr(machines.BoundedMachine, "run", lambda m, b, f: f and watch.run(m, b, f))
@@ -97,7 +97,7 @@ def bounded(monkeypatch, kernel, arrays, scalars, precise):
 
 
 def otherwise(monkeypatch, kernel, arrays, scalars, compute):
-    """(final arrays, log) of a run in another arithmetic."""
+    """Return (final arrays, log) of a run in another arithmetic."""
     watch, memory = Otherwise(compute), {name: a.copy() for name, a in arrays.items()}
     with monkeypatch.context() as patch:
         patch.setattr(Machine, "run", lambda m, b, f: f and watch.run(m, b, f))
@@ -109,7 +109,7 @@ def otherwise(monkeypatch, kernel, arrays, scalars, compute):
 
 
 def contracting(narrow, share, rng):
-    """Of the widened kernel. narrow: the type of each result by id. share: how many results are rounded."""
+    """Return the arithmetic of the widened kernel that rounds a share of the results to the type in `narrow`."""
 
     def compute(stmt, args, result):
         dtype = narrow[stmt.result.id]
@@ -123,7 +123,7 @@ def contracting(narrow, share, rng):
 
 
 def off_by_ulps(rng):
-    """Of the kernel itself: the exact function of these operands, rounded, then as far off as the row permits."""
+    """Return an arithmetic that moves each exact, rounded result by as many ulps as the operation's entry permits."""
 
     def compute(stmt, args, result):
         if not isinstance(stmt, n.Op) or not stmt.result.type.is_real or stmt.result.type is f64:
@@ -142,14 +142,14 @@ def off_by_ulps(rng):
 
 
 def outside(value, error, other):
-    """Whether anything leaves its bound; what is uncertain may be anything."""
+    """Return True if a value lies outside of its error bound; an uncertain value may have any bits."""
     x, y = value.astype(float), other.astype(float)
     gap = np.where((value == other) | np.isnan(x) & np.isnan(y), 0.0, np.abs(x - y))
     return bool(np.any(~(gap <= error * SLACK) & ~np.isinf(error)))
 
 
 def aligned(log, others):
-    """Both logs side by side; a cast that widens is not in the widened kernel."""
+    """Yield corresponding entries of both logs, without the widening casts that the widened kernel lacks."""
     place = 0
     for stmt, value, error in log:
         if place < len(others) and others[place][0] == stmt.result.id:
@@ -158,7 +158,7 @@ def aligned(log, others):
 
 
 def disagreements(monkeypatch, kernel, arrays, scalars, seed):
-    """What leaves its bounds in any arithmetic, as text; and how many values were compared."""
+    """Return texts on the values that leave their bounds in any arithmetic, and the number of compared values."""
     found, compared = [], 0
     narrow = {s.result.id: s.result.type for s in walk_kernel(kernel) if isinstance(s, LOOKED_AT)}
     wide = {name: a.astype(float) if a.dtype.kind == "f" else a for name, a in arrays.items()}
@@ -188,7 +188,7 @@ def disagreements(monkeypatch, kernel, arrays, scalars, seed):
 
 
 def programs(seed):
-    """(kernel, arrays, scalars): forward and both gradients of a program of the fuzzer that can be widened."""
+    """Yield (kernel, arrays, scalars): forward kernel and both gradients of a program, if it can be widened."""
     program = sample(seed)
     try:
         kernel, arrays, scalars = load(program)

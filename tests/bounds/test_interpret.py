@@ -1,4 +1,4 @@
-"""What bounds do statement by statement: what is carried, what widens, what poisons, what the order may change."""
+"""Test error bounds statement by statement: how they propagate and grow, and when a run is poisoned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = """kernel k(x: f32[1], y: f32[1], c: i32[1]) {
 
 
 def bounded(body, x, errors=(), c=(0, 0), precise=True):
-    """`body` after HEAD, on x with the given errors; y starts at zero."""
+    """Run `body` after HEAD with error bounds, on x with the given errors; y starts at zero."""
     arrays = {"x": np.array(x, np.float32), "y": np.zeros(len(x), np.float32), "c": np.array(c, np.int32)}
     given = {"x": np.array(errors)} if len(errors) else None
     return run_bounded(parse_kernel(HEAD + body + "\n  }\n}"), arrays, {}, errors=given, precise=precise)

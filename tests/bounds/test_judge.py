@@ -1,4 +1,4 @@
-"""The judge: what agrees, what is proof of disagreement, and what says nothing."""
+"""Test the judge of two runs: which results agree, which prove a disagreement, and which are undecided."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bounds hold: on random kernels, forward and gradient, no executor and no double-precision run leaves them.
+"""Test that no executor and no run in double precision leaves the error bounds, on random kernels and gradients.
 
-Precise bounds are held against the cpu backend and the reference in another order; the others against the widened
-kernel and against cpu code that may contract. More than 10^5 elements in f32, fewer in f16 and f64.
+Bounds for precise code are compared with the cpu backend and the reference in another order; the others with the
+widened kernel and with cpu code that may contract. More than 10^5 elements in f32, fewer in f16 and f64.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SAMPLES = {"f32": (f32, range(8), 512), "f16": (f16, range(100, 103), 64), "f64"
 
 @dataclass
 class Tally:
-    """What many runs came to. ratios: bound over true error. shares: undecided elements of each comparison."""
+    """Collect results of many runs: ratios of bound to true error, and shares of undecided elements."""
 
     elements: int = 0
     outside: list = field(default_factory=list)
@@ -45,7 +45,7 @@ class Tally:
 
 
 def directions(seed, dtype, lanes, tally):
-    """(lowered kernel, arrays, names to compare): forward, then gradient from the final content."""
+    """Yield (lowered kernel, arrays, names to compare): the forward kernel, then its gradient at the result."""
     kernel = random_bounded.make_kernel(seed, dtype, lanes)
     arrays, rng = random_bounded.make_arrays(seed, dtype, lanes), np.random.default_rng(seed)
     forward = prepare_forward(kernel)
@@ -67,7 +67,7 @@ def copied(arrays, wide=False):
 
 
 def others(lowered, arrays, precise):
-    """What must stay within the bounds: (name, arrays)."""
+    """Yield (name, arrays) for each run whose results must lie within the bounds."""
     found = []
     launcher = Launcher(lowered, registry.get("cpu"), Options(precise=precise))
     found.append(("cpu", copied(arrays)))

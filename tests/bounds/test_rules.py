@@ -1,7 +1,7 @@
-"""Rows of BOUNDS, sampled: whatever an executor may compute from operands within their errors stays within the bound.
+"""Test the entries of BOUNDS by samples: results of operands within their errors stay within the bound.
 
 For operands x with errors e, points x' of the box (ends, center, random ones) are put through the operation in f64
-(longdouble for f64), moved by the permitted ulps, and compared with what the reference has at x.
+(longdouble for f64), moved by the permitted ulps, and compared with the result of the reference at x.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EDGES = (0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 1e-3, -2.5, np.pi / 2, 0.999, 1e4)
 
 
 def operands(op, dtype, rng):
-    """Safe operands, edges, and numbers close to edges; errors from none to large."""
+    """Return operands with errors: safe operands, edge values, and numbers near these; errors from none to large."""
     columns, errors = [], []
     for low, high in OPS[op].safe:
         safe = rng.uniform(low, high, COUNT)
@@ -36,14 +36,14 @@ def operands(op, dtype, rng):
 
 
 def evaluated(op, dtype, points, precise=False):
-    """Above the type's precision, where NumPy has one; in f64 for precise code, which rounds once."""
+    """Return results in a higher precision than the type's, if NumPy has one; in f64 for precise code."""
     if dtype is f64 and not precise and op in ("add", "sub", "mul", "div", "sqrt", "inv"):
         return NUMPY[op].meaning(*(p.astype(np.longdouble) for p in points))
     return NUMPY[op].meaning(*points)
 
 
 def box_points(xs, es, dtype, rng):
-    """Points of the box as columns [point][case], representable in the type unless that leaves the box."""
+    """Return points of the box of operands within their errors, as columns [point][case]."""
     for k in range(POINTS):
         t = [rng.choice([-1.0, 1.0], COUNT) if k < 8 else rng.uniform(-1, 1, COUNT) for _ in xs]
         moved = [x.astype(float) + e * s for x, e, s in zip(xs, es, t)]

@@ -1,6 +1,6 @@
-"""Values of a bounded run are those of the reference, on every kernel of the text tests; exact inputs stay exact there.
+"""Test that a run with error bounds has the values and traps of the reference, on every kernel of the text tests.
 
-Traps are the reference's too. Prints are left out: the launch that is judged prints.
+Exact inputs have exact results. Prints are left out, because only the launch that is judged prints.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILES = sorted(p for folder in ("ops", "statements") for p in (Path(__file__).pa
 
 
 def launches(path):
-    """(kernel, arrays, scalars, draws) of every check of a file, for every type."""
+    """Yield (kernel, arrays, scalars, draws) of every check of a file, for every type."""
     for case in read_cases(path.read_text()):
         if not case.invalid:
             for dtype in case.types:

@@ -1,4 +1,4 @@
-"""Several iterations that store to one element: harmless if equal and exact, a bound over all if they may be equal."""
+"""Test error bounds of elements to which several iterations store: only equal exact values leave them unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ORDERS = ("vector", "forward", "reverse", "shuffled:1", "shuffled:2")
 
 
 def kernel(body, dtype="f32", grad=""):
-    """`body` in a parallel task over x; %3 is x[i], %4 is c[i]."""
+    """Return a kernel with `body` in a parallel task over x; %3 is x[i], %4 is c[i]."""
     return parse_kernel(f"""kernel k(x: {dtype}[1]{grad}, y: {dtype}[1]{grad}, z: {dtype}[1]{grad}, c: i32[1]) {{
       bounds {{
         %0: i32 = const 0
@@ -31,7 +31,7 @@ STORE = "store y[%4], %3"
 
 
 def arrays_of(x, c, dtype="f32"):
-    """y and z start at zero."""
+    """Return the arrays of `kernel`; y and z are zero."""
     kind = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "u1": np.bool_, "i64": np.int64}[dtype]
     return {"x": np.array(x, kind), "c": np.array(c, np.int32)} | {n: np.zeros(len(x), kind) for n in "yz"}
 
@@ -152,7 +152,7 @@ def test_indices_of_the_task_need_no_books():
 
 
 def gradient(body, c, seeds, x=(3.0, 3.0)):
-    """(bounded gradient, gradients of x in several orders)."""
+    """Return (gradient with error bounds, gradients of x with iterations in several orders)."""
     grad = prepare_reverse(kernel(body, grad=" grad")).kernel
     arrays = arrays_of(x, c) | {f"{n}.grad": np.zeros(len(x), np.float32) for n in "xz"}
     arrays["y.grad"] = np.array(seeds, np.float32)

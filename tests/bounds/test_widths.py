@@ -1,4 +1,4 @@
-"""A box of one iteration, where all is 0-d, has the bounds that each iteration of a wide box has."""
+"""Test that a task of one iteration has the same error bounds as each iteration of a larger task."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ INTO = [
 
 
 def bounds_of(body, lanes, precise):
-    """Errors of y after `body` on these lanes alone."""
+    """Return the error bounds of y after `body` ran for these lanes only."""
     x = np.array([0.3, 1.7, -0.6], np.float32)[lanes]
     arrays = {"x": x, "y": np.array([0.25, -0.75, 2.0], np.float32)[lanes], "c": np.arange(x.size, dtype=np.int32)}
     errors = {"x": np.array([1e-3, 0.0, 1e-5])[lanes], "y": np.array([0.0, 1e-4, 1e-2])[lanes]}

@@ -1,4 +1,4 @@
-"""Programs whose machine code is cached: tests run them in other processes and in their own."""
+"""Define programs whose machine code is cached; tests run them in other processes and in their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stackgrad as sg
 
 
 class Sums:
-    """y[i] = v after n[i] steps of a recurrence, with a second kernel that draws, asserts and prints."""
+    """Represent a program that stores v to y[i] after n[i] steps; a second kernel draws numbers, asserts and prints."""
 
     def __init__(self, size: int = 5) -> None:
         self.x = x = sg.field(sg.f32, shape=size, needs_grad=True)

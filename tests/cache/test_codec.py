@@ -1,4 +1,4 @@
-"""Kernels as bytes: equal when they come back, with the source lines of the table they are read with."""
+"""Test kernels as bytes: decoding gives an equal kernel, with the source lines of the given table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES = sorted(path for folder in ("ops", "statements", "ad") for path in (TESTS
 
 
 def kernels(path: Path) -> Iterator[Kernel]:
-    """What a file of tests holds, each followed by what is made of it."""
+    """Yield the kernels of a .kir file, each followed by the kernels of its lowerings."""
     cases = [case for case in read_cases(path.read_text()) if not case.invalid]
     for kernel in (parse_kernel(case.source(case.types[0])) for case in cases):
         yield kernel

@@ -1,4 +1,4 @@
-"""A defect of the compiler leaves a folder with all that is needed to see it again, and says where."""
+"""Test that a defect of the compiler writes a folder with all data to reproduce it, which the error names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A generator that ends no block."""
+    """Plant a defect: a code generator that does not terminate blocks."""
     honest = module.launch_function
 
     def launch(state: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The folder of entries: what is given out was written whole, by us, under this key; all else costs one warning."""
+"""Test the cache folder: the cache returns only complete entries of its own user and key; others cause one warning."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a process compiled, the next one loads: nothing is lowered or generated again, and all it says is the same.
+"""Test that a process loads what an earlier one compiled: nothing is lowered again, and all messages are the same.
 
-`sg.init` drops everything compiled, so that in these tests it stands for the start of another process; two tests
-start some.
+`sg.init` drops all compiled code, so that in these tests it stands for the start of another process; two tests start
+real processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Refuse = Callable[..., None]
 
 @pytest.fixture
 def nothing_is_made(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From the call on, a lowering, generation or compilation is an error."""
+    """Return a function that makes every later lowering, code generation or compilation an error."""
 
     def now() -> None:
         for owner, name in ((driver, "prepare_forward"), (driver, "prepare_reverse"), (jit, "_emitted")):

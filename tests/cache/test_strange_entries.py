@@ -1,6 +1,6 @@
-"""What a stranger may lay into the folder of the cache, or in place of it: it is a miss and one warning.
+"""Test files that other users put into the cache folder, or in place of it: each causes a miss and one warning.
 
-Nobody reads it or waits for it, and `stackgrad cache --clear` removes it and nothing else.
+The cache neither reads them nor waits for them, and `stackgrad cache --clear` removes them and nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IS_ROOT = HAS_OWNERS and os.geteuid() == 0
 
 @pytest.fixture
 def cache(tmp_path: Path) -> DiskCache:
-    """One with an entry under OTHER, beside a folder of the user's that is none of the cache's business."""
+    """Return a cache with an entry under OTHER, and with a folder of the user that does not belong to the cache."""
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "precious.txt").write_text("of the user")
     made = DiskCache(tmp_path / "cache")
@@ -40,7 +40,7 @@ def cache(tmp_path: Path) -> DiskCache:
 
 
 def valid(cache: DiskCache) -> bytes:
-    """An entry under KEY, byte for byte as the cache would write it."""
+    """Return the bytes of an entry under KEY, as the cache writes it."""
     cache.put(KEY, b"native code")
     path = cache.folder / f"{KEY.hex()}.entry"
     found = path.read_bytes()
@@ -196,7 +196,7 @@ def test_a_program_meets_strange_entries(folder: Path) -> None:
 
 
 def doubled() -> list[float]:
-    """What a kernel makes of 1, 2, 3 in a new runtime."""
+    """Return the results of a kernel on 1, 2, 3 in a new runtime."""
     sg.init(arch=sg.cpu)
     x = sg.field(sg.f32, shape=3)
     x.from_numpy(np.array([1, 2, 3], np.float32))
@@ -216,7 +216,7 @@ def doubled() -> list[float]:
 
 
 def is_refused(place: Path, reason: str) -> None:
-    """The folder is not used, with one warning that says why."""
+    """Assert that the cache does not use a folder, and issues one warning with this reason."""
     with pytest.warns(CacheWarning, match=re.escape(reason)) as caught:
         again = DiskCache(place)
         assert again.get(OTHER) is None

@@ -1,4 +1,4 @@
-"""Campaigns: units, stopping and resuming, a cluster that loses a worker, the report."""
+"""Test campaigns: units, stopping and resuming, a cluster that loses a worker, the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPEC = CampaignSpec(seed=9000, size=3)
 
 @pytest.fixture(scope="module")
 def found():
-    """Six cases, and a finding that was not one."""
+    """Return statistics of six cases, with a finding that did not fail again."""
     statistics = fuzz(cases=6, seed=9000, processes=0)
     judged = (JudgedComparison("reverse", "cpu", "reference", "disagree", "x.grad[1]: 2.0, 3.0 < expected"),)
     statistics.findings.append(Finding(sample(9000), FuzzPlan(), judged, seed=9000, candidate=2))
@@ -44,7 +44,7 @@ def found():
 
 
 class Here:
-    """A pool of this process that runs so many units at most."""
+    """Represent a worker pool in this process that runs a limited number of units."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -13,7 +13,7 @@ from stackgrad.cli import main
 
 @dataclass(frozen=True)
 class Output:
-    """The exit status of a command and the texts that it printed."""
+    """Hold the exit status of a command and the texts that it printed."""
 
     status: int
     out: str

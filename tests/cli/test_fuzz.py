@@ -1,4 +1,4 @@
-"""`stackgrad fuzz`, `replay`, `reduce`, `bisect` as a user meets them: words, folders, exit status."""
+"""Test `stackgrad fuzz`, `replay`, `reduce` and `bisect` as commands: texts, folders, exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stackgrad.harness.tools.model import nodes as m
 
 
 def program() -> Program:
-    """y[i] = sin(x[i])."""
+    """Return the program y[i] = sin(x[i])."""
     i = m.Name("i")
     sine = m.Assign((m.Element("y", (i,)),), (m.Call("sin", (m.Element("x", (i,)),)),))
     fields = (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True))
@@ -31,7 +31,7 @@ def program() -> Program:
 
 @pytest.fixture
 def cured(tmp_path: Path) -> Path:
-    """A corpus of one entry that passes by now."""
+    """Return a corpus of one entry whose fault has been fixed, so that it passes."""
     judged = (JudgedComparison("reverse", "dual", "lean", "disagree", "it did"),)
     corpus.write(tmp_path / "corpus", Finding(program(), FuzzPlan(), judged))
     return tmp_path / "corpus"
@@ -39,7 +39,7 @@ def cured(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """An entry that fails: its program has a name that nothing defines."""
+    """Return an entry that fails, because its program uses an undefined name."""
     bad = m.Assign((m.Element("y", (m.Number(0),)),), (m.Name("nowhere"),))
     text = replace(program(), kernel=m.Kernel("k", (bad,)))
     return corpus.write(

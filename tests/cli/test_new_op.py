@@ -1,4 +1,4 @@
-"""`stackgrad new-op`: what it writes is complete, in a copy of the checkout in which the operation is then written."""
+"""Test that `stackgrad new-op` writes all needed entries, in a copy of the checkout where they are then completed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ COMPLETE = f"{NAME} or left_out or has_its_file or cover_all or page_is_current 
 
 
 class Copy:
-    """A copy of the checkout, in which commands run on the copy's own package."""
+    """Represent a copy of the checkout, in which commands run on the copy's own package."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,7 +111,7 @@ def test_the_recipe_is_complete(tmp_path: Path) -> None:
 
 
 def _fails_by_name(copy: Copy, made: scaffold.Plan) -> None:
-    """Each row that is not written fails a test that names its table and its place."""
+    """Assert that each table entry that is not completed fails a test that names its table and its place."""
     found = copy.tests(f"tests/ops/{NAME}.kir", "tests/meta/test_tables.py", "-k", f"{NAME} or edge_cases")
     assert found.returncode == 1
     for change in made.changes:

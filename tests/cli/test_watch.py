@@ -1,4 +1,4 @@
-"""Watching a program: which launches are kept, and that `init` does not end it."""
+"""Test the watching of a program: which launches are kept, and that `init` does not end it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def arch(request: pytest.FixtureRequest) -> str:
 
 
 def drawn(name: str, n: int) -> np.ndarray:
-    """Numbers of a type, many of them equal."""
+    """Return random numbers of a type, many of which are equal."""
     generator = np.random.default_rng(n)
     if name.startswith("f"):
         # Without zeros of either sign, which a comparison takes as equal and the sort does not.
@@ -54,7 +54,7 @@ def drawn(name: str, n: int) -> np.ndarray:
 
 
 def held(values: np.ndarray) -> Any:
-    """An ndarray with these numbers."""
+    """Return an ndarray with these numbers."""
     array = sg.ndarray(values.dtype, values.shape)
     array.from_numpy(values)
     return array

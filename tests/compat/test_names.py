@@ -1,4 +1,4 @@
-"""Every public name of the peers is there: it has a value, or an object that refuses its use with a cure."""
+"""Test that every public name of the peers has a value, or an object whose use raises an error with a cure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lists of names are those of the peers, where the peers are installed (STACKGRAD_PEER_PYTHON names where)."""
+"""Test that the lists of names equal those of the peers in the environment that STACKGRAD_PEER_PYTHON names."""
 
 from __future__ import annotations
 

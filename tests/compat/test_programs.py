@@ -1,4 +1,4 @@
-"""Programs of Quadrants and Taichi run unchanged: imports, submodules, options, errors, and what they patch."""
+"""Test that programs of Quadrants and Taichi run unchanged: imports, submodules, options, errors, patched methods."""
 
 from __future__ import annotations
 

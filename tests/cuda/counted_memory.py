@@ -7,7 +7,7 @@ from stackgrad.compiler.errors import DeviceError
 
 
 class Memory:
-    """A device that counts its memory; `busy` has the streams with launches in flight, whose memory must stay."""
+    """Represent a device that counts its memory; `busy` has the streams with running launches."""
 
     def __init__(self, total: int = 1 << 30) -> None:
         self.total = total

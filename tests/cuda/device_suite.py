@@ -1,7 +1,7 @@
 """List in SUITE the tests that judge a backend, and run them on a device.
 
-Tests written for the CPU run there in its place (tests/stand_in.py). What says something about the CPU itself is left
-out, with the reason.
+Tests that were written for the CPU run on the device instead (tests/stand_in.py). Tests of properties of the CPU itself
+are left out, each with a reason.
 
     python tests/cuda/device_suite.py            a command line for each part
 """

@@ -1,6 +1,6 @@
 """Measure how many bytes the adstack rows of a GPU take, by order of iterations and by length of rows.
 
-What follows from it is docs/decisions/0013-ragged-rows-on-gpus.md.
+docs/decisions/0013-ragged-rows-on-gpus.md states the conclusions.
 
     python tests/cuda/row_counts.py            prints the table
 
@@ -59,8 +59,10 @@ DISTRIBUTIONS: dict[str, Callable[[], Depths]] = {
 
 @dataclass(frozen=True)
 class Counts:
-    """Bytes: of all pushes, of uniform rows as the policy has them, of rows a warp long in this order and sorted by
-    depth. Steps that all warps make together: as it is, and sorted.
+    """Hold measurements of one distribution of depths.
+
+    They are bytes of all pushes, of uniform rows, and of rows that are as long as a warp needs, for iterations in this
+    order and sorted by depth; and steps of all warps, in this order and sorted.
     """
 
     content: int

@@ -1,4 +1,4 @@
-"""Arrays on the GPU of other libraries as arguments: used where they are, in order with their owner's work."""
+"""Test GPU arrays of other libraries as arguments: kernels use them without a copy, after the library's work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
 
 
 class Lent:
-    """An array of another library: a number for each element, written on its own stream."""
+    """Represent an array of another library, filled with one number on a stream of that library."""
 
     def __init__(self, driver: EmulatedDriver, n: int, stream: int | None, constant: bool = False) -> None:
         self.driver, self.bytes, self.stream = driver, 4 * n, stream

@@ -14,8 +14,9 @@ from stackgrad.harness.testing.emulated_cuda.driver import EmulatedDriver
 
 
 class Program:
-    """Sums of all kinds, each of numbers of very different size: into one element, into one of a few that data
-    chooses, of gated iterations with history, and their gradients.
+    """Represent a program of sums of numbers of very different size, and their gradients.
+
+    Sums go into one element, or into one of a few elements that data chooses; some have gated iterations with history.
     """
 
     def __init__(self, size: int) -> None:
@@ -44,7 +45,7 @@ class Program:
         self.reduce: Any = reduce
 
     def run(self) -> bytes:
-        """All results as bytes."""
+        """Return all results as bytes."""
         for field, value in ((self.w, 0.5), (self.loss, 0.0), (self.bins, 0.0)):
             field.fill(value)
             field.grad.fill(1.0)

@@ -1,4 +1,4 @@
-"""Errors found on the device: they surface at the next wait, with the texts of the CPU, and work goes on."""
+"""Test errors found on the device: the next wait raises them, with the texts of the CPU, and work goes on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stackgrad.compiler.ir.parser import parse_kernel
 
 @pytest.fixture(autouse=True)
 def not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debug builds find errors; here they surface as late as those of other builds."""
+    """Make errors of debug builds be raised at the next wait, like those of other builds."""
     monkeypatch.setattr(executable, "DEBUG_WAITS", False)
 
 

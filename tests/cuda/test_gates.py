@@ -1,4 +1,4 @@
-"""Tasks behind gates on a device: over the list of what passes where that is little, else over all."""
+"""Test gated tasks on a device: they run over the list of passing iterations if these are few, else over all."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STEPS = 8
 
 
 def launched(driver: Any, kernel: Callable[[], None]) -> list[str]:
-    """The entry points that a call launches, without the kernel's name."""
+    """Return the entry points that a call launches, without the kernel's name."""
     before = len(driver.launches)
     kernel()
     return ["_".join(name.split("_")[-2:]) for name, *_ in driver.launches[before:]]
 
 
 def gated(active: sg.Field, trips: sg.Field) -> tuple[sg.Kernel, sg.Field, sg.Field]:
-    """A kernel that does nothing but behind its gate; input and output."""
+    """Return a kernel whose iterations do nothing unless they pass its gate, and its input and output."""
     x, y = (sg.field(sg.f32, active.shape, needs_grad=True) for _ in range(2))
     x.from_numpy(np.linspace(0.1, 1.4, active.shape[0], dtype=np.float32))
 
@@ -51,7 +51,7 @@ def run(driver: Driver, k: sg.Kernel, x: sg.Field, y: sg.Field) -> list[str]:
 
 
 def check(k: sg.Kernel, x: sg.Field, y: sg.Field, chosen: np.ndarray, trips: np.ndarray) -> None:
-    """The gradient that `run` leaves is that of the closed form, but for rounding."""
+    """Assert that the gradient is that of the closed form, but for rounding."""
     size = len(chosen)
     before = {
         "x.grad": np.zeros(size, np.float32),

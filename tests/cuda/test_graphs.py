@@ -1,4 +1,4 @@
-"""Graphs: what a function launches, launched again as a whole; and streams as programs name them."""
+"""Test GPU graphs, which repeat the launches of a function as a whole, and streams as programs name them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pair = tuple[sg.Field, sg.Field, sg.Field, sg.Kernel]
 
 
 def pair() -> tuple[Pair, Callable[[], None]]:
-    """A forward launch and its gradient, whose adstacks have depths that a field decides."""
+    """Return a forward launch and its gradient, whose adstack depths a field decides, and a function that runs both."""
     x, y = (sg.field(sg.f64, 64, needs_grad=True) for _ in range(2))
     n = sg.field(sg.i32, ())
 
@@ -42,7 +42,7 @@ def pair() -> tuple[Pair, Callable[[], None]]:
 
 
 def check(made: Pair, times: int = 1) -> None:
-    """What so many gradients have added up, from 0, is that of the recurrence."""
+    """Assert that `times` gradients, added up from 0, are those of the recurrence."""
     x, y, n, steps = made
     v, slope = x.to_numpy(), np.ones(64)
     for _ in range(n[None]):

@@ -1,4 +1,4 @@
-"""Tasks over boxes that access arrays by their own indices: elements have the numbers of iterations, if shapes fit."""
+"""Test tasks over boxes that access elements at their own indices: if shapes match, iteration numbers are addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gated tasks without adstacks run over what passes of each chunk: in blocks and warps, results are those of a CPU."""
+"""Test gated tasks without adstacks, which run the passing iterations of each chunk: results are those of a CPU."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_number_of_iterations(name: str, kind: Any) -> None:
 
 
 class Data:
-    """gate > 0 in one of eight; the rest is content."""
+    """Hold the fields of the kernels; gate > 0 in one of eight iterations."""
 
     SIZE, RESULTS = 1400, {"y", "total", "most"}
 
@@ -185,7 +185,7 @@ def of_nested_gates(d: Data) -> sg.Kernel:
 
 
 def of_gates_behind_gates(d: Data) -> sg.Kernel:
-    """What the inner one reads is there where the outer one is open: n[-1] is not."""
+    """Return a kernel with nested gates; the inner gate's index is valid only if the outer gate is open."""
     gate, n, x, y, total = d.gate, d.n, d.x, d.y, d.total
 
     @sg.kernel
@@ -208,7 +208,7 @@ def of_gates_behind_gates(d: Data) -> sg.Kernel:
 
 
 def with_bounds_of_its_own(d: Data) -> sg.Kernel:
-    """The device finds the bounds first, for the task writes what they read."""
+    """Return a kernel whose task writes the array of its own bounds, which the device therefore reads first."""
     gate, n, x, most = d.gate, d.n, d.x, d.most
 
     @sg.kernel
@@ -253,7 +253,7 @@ FORMS = (
 
 @cache
 def launched(form: Callable[[Data], sg.Kernel]) -> BoundedResult:
-    """What two launches in a row leave."""
+    """Return the memory, with error bounds, after two launches in a row."""
     sg.init(arch=sg.cpu, default_fp=sg.f64)
     kernel = form(Data())
     with capture() as recorded:

@@ -1,4 +1,4 @@
-"""All threads of a block come to each barrier, and each barrier is needed: what fails, and mutants."""
+"""Test that all threads of a block reach each barrier, and, by mutants, that each barrier is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MUTATED = {mutant.name: mutant for mutant in (*blocks.MUTANTS, *blocks.OF_MANY_W
 
 
 def is_wrong() -> bool:
-    """Whether half of 2,300 iterations, added up, give something else than what they must."""
+    """Return True if the sum over half of 2,300 iterations is wrong."""
     driver = EmulatedDriver(blocks=True, most=256, strict=False)
     with runtime(driver, default_fp=sg.f64):
         gate, y, total = sg.field(sg.i32, 2300), sg.field(sg.f64, 2300), sg.field(sg.f64, ())

@@ -1,5 +1,6 @@
-"""Loops that push, and loops that take back four trips at a time: any number of trips, any kind of slot, on the
-emulated driver as on the reference.
+"""Test loops that push, and reverse loops that pop for four trips at a time, on the emulated driver and the reference.
+
+They have any number of trips, and slots of any kind.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ X = np.array([0.3, -0.9, 1.5, 3.0, 1e3, -4e4, 1e6, np.inf, np.nan, -0.0], np.flo
 
 
 def check(source: Kernel, n: int) -> None:
-    """The emulated driver and the reference agree."""
+    """Assert that the emulated driver and the reference agree."""
     arrays, scalars = {"x": X.copy(), "out": np.zeros(len(X))}, {"n": n, "m": n}
     known = forward(source, arrays, scalars)
     Launcher(prepare_forward(source), emulated_cuda(), FAST).run(arrays, scalars)

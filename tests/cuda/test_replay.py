@@ -1,4 +1,4 @@
-"""Launches through an instantiated graph, on the emulated driver: what is launched and with what is as without one."""
+"""Test launches through a CUDA graph, on the emulated driver: functions and arguments are as without a graph."""
 
 from __future__ import annotations
 

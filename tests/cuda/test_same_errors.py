@@ -1,4 +1,4 @@
-"""What a program does wrong is said on a device as on a CPU: the same exception, the same words, and work goes on."""
+"""Test that mistakes raise the same exception with the same message on a device as on a CPU, and that work goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAMS: dict[str, Program] = {}
 
 
 def program(make: Program) -> Program:
-    """One mistake. It is made in one iteration, so that every order of threads finds the same one."""
+    """Return a program with one mistake in one iteration, so that every order of threads finds the same mistake."""
     PROGRAMS[make.__name__] = make
     return make
 

@@ -1,4 +1,4 @@
-"""How sizes are found where arrays are on a device: single elements read back, everything else counted there."""
+"""Test how adstack sizes are found if arrays are on a device: single elements are read back, others counted there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def by_element(x: sg.Field, y: sg.Field, n: sg.Field) -> sg.Kernel:
 
 
 def by_ranges_and_an_element(x: sg.Field, y: sg.Field, n: sg.Field) -> sg.Kernel:
-    """The first depth ranges over indices, the second is an element: no function of Python says both."""
+    """Return a kernel with two depths: the first depends on indices, the second is an element of a field."""
 
     @sg.kernel
     def k() -> None:

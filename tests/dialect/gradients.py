@@ -1,4 +1,4 @@
-"""Checks a function of the kernel language: values against NumPy, gradients against central differences, in f64."""
+"""Check functions of the kernel language in f64: values against NumPy, gradients against central differences."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_function(
 ) -> None:
     """Assert that f(*inputs) is `expected` (a tuple for several results), and check its gradient.
 
-    gradient: relative tolerance, None for functions whose derivative is not looked at.
+    `gradient` is the relative tolerance of the gradient; None to check values only.
     """
     results = expected if isinstance(expected, tuple) else (expected,)
     a = [field_of(value) for value in inputs]

@@ -1,5 +1,5 @@
 # ruff: noqa: B007, B018, E731, F401, F841, PLW0603, SIM115, UP028 - the programs do what the language refuses
-"""Refused names and uses in kernels."""
+"""Define programs whose kernels use names, or use them in ways, that the language refuses."""
 
 from __future__ import annotations
 

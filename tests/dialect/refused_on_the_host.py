@@ -1,5 +1,5 @@
 # ruff: noqa: B007, B018, E731, F401, F841, PLW0603, SIM115, UP028 - the programs do what the language refuses
-"""Refused names on the host."""
+"""Define programs that use refused names outside of kernels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: B007, B018, E731, F401, F841, PLW0603, SIM115, UP028 - the programs do what the language refuses
-"""Statements and expressions of Python that the kernel language refuses."""
+"""Define programs with statements and expressions of Python that the kernel language refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that must be refused: each is a function of the host, registered with the error it gets."""
+"""Register programs that must be refused: each is a Python function, with the error that it must raise."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM905 - names are read more easily in lines
-"""The page on the dialect is true: every test it names exists, every message is one that the compiler gives."""
+"""Test the page on the dialect: every test it names exists, and every message is one of the compiler's."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_row(line: int, cells: list[str]) -> None:
 
 
 def reason_of(message: str) -> str:
-    """What the compiler says of the name that a message begins with."""
+    """Return the compiler's reason for refusing the name with which a message begins."""
     name = re.match(r"`sg\.([\w.]+)`", message)
     assert name is not None and refusal_of(name[1]) is not None, f"{message} is the message of no program and no name"
     return RefusedName(name[1]).reason

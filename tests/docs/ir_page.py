@@ -1,4 +1,4 @@
-"""docs/ir_reference.md, made of the tables of the IR:  python tests/docs/ir_page.py
+"""Write docs/ir_reference.md from the tables of the IR:  python tests/docs/ir_page.py
 
 The page is never edited by hand: a test fails if it is not what this module makes.
 """
@@ -56,7 +56,7 @@ def signature(op: OpInfo) -> tuple[str, str]:
     """Return what an operation takes and what it gives, found by asking its rule for all types.
 
     Raises:
-        ValueError: it takes neither operands of one type nor a truth value before such.
+        ValueError: the operation takes neither operands of one type, nor a condition followed by such operands.
     """
     found = []
     forms: list[tuple[str, Scalar | None]] = [("{}", None), *([("`u1`, then {}", u1)] if op.arity > 1 else [])]

@@ -1,4 +1,4 @@
-"""src/stackgrad/language.pyi, made of the table of names and of the manual:  python tests/docs/language_stub.py
+"""Write src/stackgrad/language.pyi from the table of names and the manual:  python tests/docs/language_stub.py
 
 The stub is never edited by hand: a test fails if it is not what this module makes.
 """

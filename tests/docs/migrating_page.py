@@ -1,7 +1,7 @@
-"""The tables of docs/migrating.md, made of the names of the peers:  python tests/docs/migrating_page.py
+"""Write the tables of docs/migrating.md from the names of the peers:  python tests/docs/migrating_page.py
 
-What stands above the heading of the tables is written by hand; everything below it is made, and a test fails if it is
-not what this module makes.
+The text above the heading of the tables is written by hand; the text below is generated, and a test fails if it differs
+from what this module generates.
 """
 
 from __future__ import annotations

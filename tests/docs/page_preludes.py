@@ -1,4 +1,4 @@
-"""What excerpts in pages leave out: the program that stands before each of them, so that they can be run."""
+"""Define the programs that must run before excerpts in pages, so that tests can run the excerpts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the programs of pages: all Python blocks of a page, in order, as one program, at their line numbers."""
+"""Run the programs of pages: all Python blocks of a page, in order, as one program, at their line numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A fenced block of a page: its language, what follows it, its code, and the line on which it begins."""
+    """Represent a fenced block of a page: language, rest of the first line, code, and number of the first line."""
 
     tag: str
     info: str
@@ -35,7 +35,8 @@ def blocks(text: str) -> Iterator[Block]:
 def run(text: str, file: Path, replaced: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Run the Python blocks of a page and return the names that they leave.
 
-    A block `python raises=NAME` has to end with this error. A block `text` below a block that prints is what it prints.
+    A block `python raises=NAME` must end with this exception. A block `text` below a Python block must equal its
+    output.
 
     Args:
         text: the page.

@@ -1,4 +1,4 @@
-"""docs/reference.md, made of the docstrings of all public names:  python tests/docs/reference_page.py
+"""Write docs/reference.md from the docstrings of all public names:  python tests/docs/reference_page.py
 
 The page is never edited by hand: a test fails if it is not what this module makes.
 """
@@ -76,7 +76,7 @@ def _paragraph(part: str) -> str:
 
 
 def _is_program(code: str) -> bool:
-    """Return whether a block is Python; some show lines with a note beside each."""
+    """Return True if a block is Python; other blocks are lines of text, each with a note beside it."""
     try:
         ast.parse(code)
     except SyntaxError:

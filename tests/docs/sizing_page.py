@@ -1,8 +1,8 @@
-"""docs/sizing_paths.md, made of what launches do:  python tests/docs/sizing_page.py
+"""Write docs/sizing_paths.md from measurements of launches:  python tests/docs/sizing_page.py
 
-The page is never edited by hand: a test fails if it is not what this module makes. No cell is written down here: each
-kernel of sizing_kernels.py is launched on each backend, and what the look for its sizes copied and waited for is
-counted where copies are made, beside the counters of the kernel.
+The page is never edited by hand: a test fails if it differs from what this module generates. The module launches each
+kernel of sizing_kernels.py on each backend, and counts the copies and waits of finding adstack sizes, besides the
+counters of the kernel.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ NO_CHANGE = "—"
 
 @dataclass(frozen=True)
 class Column:
-    """One backend of the page: its name for `init`, and a function that makes a new one, if there is one."""
+    """Represent a backend of the page: its name for `init`, and a function that makes a new one, or None."""
 
     name: str
     arch: str

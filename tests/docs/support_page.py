@@ -1,7 +1,7 @@
-"""docs/support.md, made of what generators do with kernels:  python tests/docs/support_page.py
+"""Write docs/support.md by compiling kernels for each backend:  python tests/docs/support_page.py
 
-The page is never edited by hand: a test fails if it is not what this module makes. No cell is written down here: every
-operation in each of its types, and every statement of the text tests, is given to what decides for a backend.
+The page is never edited by hand: a test fails if it differs from what this module generates. For each cell, the module
+asks a backend whether it supports an operation or a statement of the text tests, in each of its types.
 """
 
 from __future__ import annotations

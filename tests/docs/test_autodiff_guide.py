@@ -1,4 +1,4 @@
-"""docs/autodiff.md is true: each section runs as printed, on CPU and reference, and messages are those printed."""
+"""Test that the sections of docs/autodiff.md run as printed, on CPU and reference, and give the printed messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOPICS = {
 
 
 class Block(NamedTuple):
-    """A fenced block. tag: python, text; info: what follows it."""
+    """Represent a fenced block; `tag` is python or text, and `info` the rest of its first line."""
 
     tag: str
     info: str
@@ -59,7 +59,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def sections() -> dict[str, str]:
-    """By heading, what is below it."""
+    """Return the text of each section by its heading."""
     parts = re.split(r"^## (.*)$", PAGE.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
@@ -69,14 +69,14 @@ SECTIONS = sections()
 
 
 def plain(message: str, folder: Path) -> str:
-    """A message without the folder and the numbers of lines and columns, which depend on what precedes the text."""
+    """Return a message without the folder and without line and column numbers, which depend on the preceding text."""
     text = message.replace(f"{folder}/", "")
     text = re.sub(r"(guide\.py):\d+(:\d+)?", r"\1:N", text)
     return re.sub(r"line \d+", "line N", text)
 
 
 def run(section: str, folder: Path, arch: str) -> Iterator[tuple[Block, str]]:
-    """Run the blocks in order, as one file named guide.py; gives each printed message and the one raised before it."""
+    """Run the blocks of a section as a file guide.py. Yield each message on the page and the raised message."""
     found = [b for b in blocks(section) if b.tag in ("python", "text")]
     source, space = PREAMBLE.replace("sg.cpu", f"sg.{arch}"), ModuleType("guide").__dict__
     path = folder / "guide.py"

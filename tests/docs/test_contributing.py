@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md can be followed: commands exist, cheap ones run, and each part of the code has its tests there."""
+"""Test CONTRIBUTING.md: its commands exist, cheap commands run, and its table has tests for each part of the code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUN = ("stackgrad doctor", "python docs/teaching/reverse_mode.py")
 
 
 def rows() -> Iterator[tuple[list[str], str]]:
-    """The table of the loop: what was changed, and the command for it."""
+    """Yield (paths of changed files, command that tests them) for each line of the table."""
     for changed, command in re.findall(r"^\| (.*?) \| `(pytest .*?)` \|$", TEXT, re.MULTILINE):
         yield re.findall(r"`(.*?)`", changed), command
 
@@ -39,7 +39,7 @@ def commands() -> list[str]:
 
 
 def problem(command: str) -> str:
-    """Why a command cannot be followed; empty if it can."""
+    """Return the reason why a command cannot be run, or "" if it can."""
     program, *arguments = shlex.split(command)
     if program in SHELL:
         return "" if arguments[0] in SHELL[program] else "not a command that the page may use"

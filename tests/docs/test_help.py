@@ -1,4 +1,4 @@
-"""Every public name has help of its own; stub and reference page are what their scripts make; one list decides."""
+"""Test that every public name has its own docstring, and that stub and reference page are up to date."""
 
 from __future__ import annotations
 

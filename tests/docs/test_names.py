@@ -1,4 +1,4 @@
-"""What the pages name exists: paths, modules, targets of make, commands and options of stackgrad."""
+"""Test that everything that pages name exists: paths, modules, targets of make, commands and options of stackgrad."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def targets() -> set[str]:
 
 
 def wrong_commands(page: str, text: str) -> list[str]:
-    """Targets, commands and options between backticks and in blocks for a shell that nobody has."""
+    """Return the targets, commands and options, between backticks and in shell blocks, that do not exist."""
     wrong = []
     for shown in (*spans(text), *doc_pages.commands(text)):
         words = shown.split()

@@ -1,4 +1,4 @@
-"""The first five minutes with the README: the kernel gives what it says, commands run, the listing is what is made."""
+"""Test the README: the kernel gives the stated results, commands run, and the IR listing is what the compiler makes."""
 
 from __future__ import annotations
 

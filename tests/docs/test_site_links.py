@@ -1,4 +1,4 @@
-"""Links and navigation of the site of the pages: what they become, and that all files they lead to are found."""
+"""Test links and navigation of the site: how links are rewritten, and that all linked files are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/sizing_paths.md is what launches do on each backend that is here, and has no hole."""
+"""Test that docs/sizing_paths.md agrees with launches on each available backend, and has no empty cell."""
 
 from __future__ import annotations
 

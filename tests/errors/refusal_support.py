@@ -1,7 +1,7 @@
 """Define cases of refused gradients: a program, the text of its refusal, and the program changed by the cure.
 
-A case is a generator: it yields what is refused, then runs what the cure says and asserts that this gradient is right.
-The line that is meant carries the comment `# here`.
+A case is a generator: it yields a function that is refused, then runs the program changed as the cure says, and asserts
+that its gradient is right. The line at which the error must point has the comment `# here`.
 """
 
 from __future__ import annotations

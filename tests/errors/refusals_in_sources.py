@@ -43,7 +43,7 @@ ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """A reason of a refusal: its constant parts in order, and its place in the sources."""
+    """Represent the reason of a refusal: its constant parts in order, and its position in the sources."""
 
     file: str
     line: int

@@ -1,4 +1,4 @@
-"""Arrays without gradient, and launches on streams."""
+"""Define refused gradients of arrays without an adjoint, and of launches on streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomics and random numbers whose gradients are refused."""
+"""Define kernels with atomics and random numbers whose gradients are refused."""
 
 from __future__ import annotations
 

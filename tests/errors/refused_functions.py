@@ -1,4 +1,4 @@
-"""Functions whose custom gradient is missing or set twice."""
+"""Define functions whose custom gradient is missing or set twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses, seeds and parameters that do not fit, and forward mode misused."""
+"""Define errors for losses, seeds and parameters that do not fit, and for wrong uses of forward mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients refused for overwritten state, dependent iterations, and adjoints that a kernel uses itself."""
+"""Define gradients that are refused for overwritten contents, dependent iterations, or adjoints used by the kernel."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def element_overwritten_at_run_time():
     cure="store to another field",
 )
 def elements_by_a_table():
-    """The kernel overwrites the table of indices itself, so that no check could decide, even under a tape."""
+    """Overwrite the array of indices in the kernel itself, so that no check can find conflicts, even under a tape."""
     x, y, p = field(3, "x", V), field(3, "y"), field(3, "p", [2, 0, 1], sg.i32)
 
     @sg.kernel
@@ -217,7 +217,7 @@ def adjoint_in_the_kernel():
     cure="j = sg.assume_unique(j)",
 )
 def rewritten_by_a_table():
-    """The gradient is refused under a tape, so the cure must not recommend a tape."""
+    """Refuse a gradient under a tape, where the cure must not recommend a tape."""
     x, p, loss = field(3, "x", 3.0), field(3, "p", [2, 0, 1], sg.i32), field((), "loss", 0.0)
 
     @sg.kernel

@@ -1,4 +1,4 @@
-"""Errors of tapes: contents beyond the memory budget, launches that raised, and misuse."""
+"""Define errors of tapes: contents beyond the memory budget, launches that raised, and wrong uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The losses of the examples as functions of their unknowns in JAX, written from what they say of their method.
+"""Define the losses of the examples as JAX functions of the unknowns, written from the examples' formulas.
 
 Each maker takes the module of an example and the arguments of its `build`. The pendulums' trip counts need concrete
 values; the others may be compiled.
@@ -106,7 +106,7 @@ def pendulum_chain(m: ModuleType, chains: int, duration: float) -> Loss:
 
 
 def rigid_chain(m: ModuleType, arms: int) -> Loss:
-    """The loss of the example, with rotation matrices in place of quaternions."""
+    """Return the loss of the example, computed with rotation matrices in place of quaternions."""
     rng = np.random.default_rng(11)
     joints = rng.integers(*m.JOINTS, arms, endpoint=True)
     rng.normal(0.0, 0.1, joints.sum())

@@ -1,5 +1,6 @@
-"""The examples in the dialect: they converge in the interpreter too, `stackgrad check` passes, and the package that
-they run on is one import.
+"""Test the examples as programs of the dialect: they converge in the interpreter, too, and `stackgrad check` passes.
+
+Also test that one import decides on which package an example runs.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def test_kernels_know_one_name(example, folder):
 
 
 def run(folder: Path, *arguments: str, path: Path | None = None) -> str:
-    """What an example prints, as a script."""
+    """Run an example as a script, and return its output."""
     paths = [str(path)] if path else []
     environment = {"PATH": "", "PYTHONPATH": os.pathsep.join([*paths, *filter(None, sys.path)])}
     command = [sys.executable, str(folder / "rnn.py"), *arguments]

@@ -1,7 +1,7 @@
-"""The examples as programs: they converge, and what they call the gradient belongs to the whole program.
+"""Test that the examples converge, and that their gradient is the derivative of the whole program.
 
-It is judged by values of the loss alone, in f64 along one random direction, by the order of the Taylor
-remainder; the losses come from the cpu backend, the gradient from each backend in turn.
+Values of the loss judge it, in f64 along one random direction, by the order of the Taylor remainder. The losses come
+from the cpu backend, the gradient from each backend in turn.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STIR = {"billiards": 0.01}
 
 @pytest.fixture
 def vulkan() -> object:
-    """The arch, where there is a device."""
+    """Return the Vulkan backend, or skip the test if there is no device."""
     probe = probe_all()["vulkan"]
     if not probe.available:
         pytest.skip(f"{probe.reason}; {probe.cure}")
@@ -92,7 +92,7 @@ def test_report_prints(example, capsys):
 
 
 def program(example: ModuleType, backend: object) -> tuple[np.ndarray, Run]:
-    """The unknowns of a small build as one vector, and the function from them to loss and gradient."""
+    """Return the unknowns of a small build as one vector, and a function from this vector to loss and gradient."""
     sg.init(arch=backend, default_fp=sg.f64)
     unknowns, evaluate, *_ = example.build(**size_of(BUILDS, example))
     ends = np.cumsum([f.to_numpy().size for f in unknowns])

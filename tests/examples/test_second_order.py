@@ -1,7 +1,7 @@
-"""Hessian-vector products of the examples: against JAX, or by differences of gradients; and symmetry for all.
+"""Test Hessian-vector products of the examples against JAX or differences of gradients, and their symmetry.
 
-The examples take their gradients themselves, by a tape or, as the material point method does, by hand; forward mode
-around that is forward over reverse.
+The examples compute their gradients themselves, by a tape or, as the material point method does, by hand; the tests run
+them in forward mode, which gives forward over reverse.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ON_REFERENCE = ("rnn", "pendulum_chain", "rigid_chain")
 
 
 class Example:
-    """An example at a point near its first guess."""
+    """Represent an example with unknowns near its first guess."""
 
     def __init__(self, module: ModuleType, arch: Any) -> None:
         self.name = module.__name__.removeprefix("stackgrad_example_")

@@ -1,4 +1,4 @@
-"""What the tests of findings share: the support module beside this file."""
+"""Make the support module of this folder importable by its tests."""
 
 from __future__ import annotations
 

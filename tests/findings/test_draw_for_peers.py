@@ -1,4 +1,4 @@
-"""What is drawn for peers: valid here, sayable there, and no more than peers differentiate."""
+"""Test programs drawn for peers: they are valid, the peers can express them, and peers differentiate such programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families: what a finding is told from others by."""
+"""Test families: by which properties findings are grouped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole hunt: a peer that is this package with a mistake planted; it is found, made small, and written down."""
+"""Test a whole search for wrong gradients: the peer is this package with a planted mistake, which must be found."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MINUS = program(assign(Y, m.Binary("-", sine(X), m.Binary("*", X, X))))
 
 @pytest.fixture
 def wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The interpreter in which this package is wrong."""
+    """Return a command that runs Python with a mistake planted in this package."""
     python = wrong_python(tmp_path, MUTANT)
     monkeypatch.setenv(PYTHON, python)
     return python
 
 
 def subtractions(seed: int, peers: tuple[str, ...]) -> Program:
-    """Long programs of one kind, a different one for each seed."""
+    """Return a long program with subtractions, a different one for each seed."""
     steps = [assign(V, m.Binary("+", sine(V), m.Number(0.25 * k))) for k in range(seed % 3 + 1)]
     last = m.Binary("-", m.Binary("*", V, V), X) if seed % 2 else m.Binary("+", V, X)
     return program(assign(V, X), *steps, loop(assign(V, sine(V))), assign(Y, last))

@@ -1,5 +1,6 @@
-"""The scripts of docs/findings, without the peers that they are about: their numbers are right, and each shows a kernel
-of a few lines on which this package is right.
+"""Test the scripts of docs/findings without the peers: their expected numbers are right.
+
+Each script has a kernel of a few lines, on which this package must give these numbers.
 """
 
 from __future__ import annotations

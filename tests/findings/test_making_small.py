@@ -1,4 +1,4 @@
-"""The reducer on planted examples: a few lines are left, and they still have what was planted."""
+"""Test the reducer on planted examples: it leaves a few lines, which still contain the planted construct."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLANTED = ("a value from before a loop", "an entry at a dynamic index", "an atom
 
 
 def wrong_on(trait: str) -> Callable[[Job], CaseResult]:
-    """A peer whose gradient is wrong for programs that trace and have this trait."""
+    """Return a simulated peer whose gradient is wrong for programs that can be traced and have this trait."""
 
     def execute(job: Job) -> CaseResult:
         assert job.program is not None

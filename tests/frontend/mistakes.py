@@ -1,6 +1,6 @@
-"""Kernels with one mistake each, and what is checked of the error.
+"""Register kernels with one mistake each, and check the error that each raises.
 
-The line that holds the mistake ends in the comment `# here`; where it is in a function, `at` tells.
+The line that contains the mistake ends in the comment `# here`; `at` is the source text to which the error points.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planted mistakes, a small program, samplers that worker processes can import, and runs in this process."""
+"""Define planted mistakes, a small program, samplers that worker processes can import, and runs in this process."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_a_small_kink_is_a_kink(runner: CaseRunner) -> None:
 
 
 class _Playing:
-    """A peer's place taken by this package, so that the test needs no other."""
+    """Represent a peer that is this package itself, so that the test needs no other package."""
 
     def __init__(self, wrong: bool) -> None:
         self.wrong = wrong

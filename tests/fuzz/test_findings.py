@@ -1,4 +1,4 @@
-"""From a planted mistake to its line: it is found, made small, kept, run again and bisected."""
+"""Test the way from a planted mistake to its line: it is found, reduced, stored, replayed and bisected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Plant = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Story:
-    """What became of a planted mistake."""
+    """Hold the results of the commands that found, reduced and bisected a planted mistake."""
 
     found: Finding
     small: Finding

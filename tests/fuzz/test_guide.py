@@ -1,4 +1,4 @@
-"""Steered cases: what a run has not reached comes more often and sooner, and a case is the same however it is run."""
+"""Test steered cases: properties that a run has not reached yet come more often, and cases are reproducible."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RARE = 0.03
 
 @cache
 def plain() -> tuple[frozenset[str], ...]:
-    """Shapes of programs as the strategies draw them."""
+    """Return the properties of programs that the strategies draw without steering."""
     return tuple(shapes(sample(seed)) for seed in range(CASES))
 
 
 @cache
 def steered() -> tuple[frozenset[str], ...]:
-    """Those of a run of as many cases."""
+    """Return the properties of programs of a steered run with the same number of cases."""
     tracks, found = SeedTracks(iter(range(CASES))), []
     while (taken := tracks.take()) is not None:
         program, its, _ = choose(sample, *taken)

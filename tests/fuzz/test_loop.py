@@ -1,4 +1,4 @@
-"""The loop: statistics add up, a run is determined by its seed, and what kills a process is a finding and no more."""
+"""Test the fuzzing loop: statistics add up, the seed determines a run, and a killed process is only a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of which only a launch tells whether they are right: judged where marks find nothing, refused where not."""
+"""Test gradients whose correctness depends on data: they are judged if marks find no conflict, else refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIFFERENT, REPEATED = (2, 0, 3, 1), (2, 0, 2, 1)
 
 
 def program(places: tuple[int, ...], claim: bool = False, scale: float = 0.5) -> Program:
-    """y[t[i]] = scale * sin(y[t[i]]), with scale = 0 the same in any order."""
+    """Return the program y[t[i]] = scale * sin(y[t[i]]); with scale = 0 every order gives the same."""
     i, k = m.Name("i"), m.Name("k")
     place: m.Expr = m.Element("t", (i,))
     element = m.Element("y", (k,))
@@ -95,7 +95,7 @@ def test_drawn_and_judged() -> None:
 
 
 def walk(places: tuple[int, ...]) -> Program:
-    """y[t[i]] = sin(x[i]); w[i] = y[t[i]] y[t[i]], in a serial loop."""
+    """Return the program y[t[i]] = sin(x[i]); w[i] = y[t[i]] y[t[i]], a serial loop."""
     i, trips = m.Name("i"), m.Range(None, m.Number(4))
     element = m.Element("y", (m.Element("t", (i,)),))
     stored = m.Assign((element,), (m.Call("sin", (m.Element("x", (i,)),)),))

@@ -58,7 +58,7 @@ def test_reports_of_overflows(found: Outcome, reason: str) -> None:
 
 
 class Torn:
-    """A backend whose overflows are reported with the numbers of another stack."""
+    """Represent a wrong backend, whose overflow messages have the numbers of another adstack."""
 
     name = "torn"
 

@@ -1,4 +1,4 @@
-"""The fuzzer of IR texts: whatever stands in a text, the error is one of ours."""
+"""Test the fuzzer of IR texts: any text is accepted, or raises an error of stackgrad."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twins of programs: written otherwise, the same to the last bit, and with the same gradient."""
+"""Test twins of programs: they are written differently, and have the same results and gradients to the last bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts for tests of the loop over IR texts: a case that is a finding, one that hangs, one that ends its process."""
+"""Define verdicts for tests of the loop over IR texts: one is a finding, one hangs, one ends its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded launches made by hand, and executors that are wrong in a known way."""
+"""Make recorded launches by hand, and executors that are wrong in a known way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stackgrad.reference.launch import run
 
 @dataclass(frozen=True)
 class Launch:
-    """The data of a recorded launch."""
+    """Represent a recorded launch that a test makes by hand."""
 
     kernel: Kernel
     kind: str
@@ -75,7 +75,7 @@ RELU = """\
 
 @dataclass
 class Spoiled(LaunchExecutor):
-    """An executor whose results, in one direction, are changed by the function `spoil`."""
+    """Represent an executor whose results, in one direction, are changed by the function `spoil`."""
 
     direction: str = "reverse"
     spoil: Callable[[Arrays], Arrays] = field(default=lambda arrays: arrays)
@@ -91,7 +91,7 @@ class Spoiled(LaunchExecutor):
 
 @dataclass
 class Silent:
-    """An oracle that must never be asked."""
+    """Represent an oracle that fails the test if it is asked."""
 
     name: str = "jax"
     seconds: float | None = None

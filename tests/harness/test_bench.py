@@ -80,7 +80,7 @@ def test_fresh_works_take_a_process_a_sample():
 
 
 class Driver:
-    """A driver of CUDA that notes what is called; contexts are numbers. refuses: a function that gives an error."""
+    """Represent a CUDA driver that records calls; contexts are numbers, and the function `refuses` returns an error."""
 
     def __init__(self, current: int, refuses: str = "") -> None:
         self.current, self.refuses, self.calls = current, refuses, []

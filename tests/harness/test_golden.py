@@ -1,4 +1,4 @@
-"""The golden net: what it makes depends on the compiler alone, and a change is named at the first stage it shows in."""
+"""Test golden records: they depend on the compiler alone, and a comparison names the first stage that has changed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ kernel waves(x: f64[1] grad, y: f64[1] grad) {
 
 
 def write(place: Path, seed: str, cwd: Path, jobs: str) -> bytes:
-    """A record of the small selection, made by a process of its own."""
+    """Return a golden record of the small selection, written by a separate process."""
     command = [
         sys.executable,
         "-m",
@@ -88,7 +88,7 @@ def test_same_in_every_process(tmp_path: Path) -> None:
 
 
 def made(texts: Path | None = None) -> GoldenRecord:
-    """What the compiler, as it is now, makes of one kernel."""
+    """Return the golden record of one kernel, made by the present compiler."""
     found = list(texts_of(KernelSource("waves", parse_kernel(WAVES))))
     for text in found if texts else ():
         keep_text(texts, text)  # type: ignore[arg-type]
@@ -97,14 +97,14 @@ def made(texts: Path | None = None) -> GoldenRecord:
 
 @pytest.fixture(scope="module")
 def right(tmp_path_factory: pytest.TempPathFactory) -> tuple[GoldenRecord, Path]:
-    """The record and the texts of the compiler without a change."""
+    """Return the golden record and the texts of the unchanged compiler."""
     folder = tmp_path_factory.mktemp("right")
     return made(folder), folder
 
 
 @contextmanager
 def pass_left_out(name: str) -> Iterator[None]:
-    """A forward pass does nothing."""
+    """Make a forward pass do nothing inside the `with` block."""
     passes: list[tuple[str, driver.Pass]] = [(n, (lambda k: k) if n == name else p) for n, p in driver.FORWARD]
     with patched(driver, "FORWARD", passes):
         yield
@@ -112,7 +112,7 @@ def pass_left_out(name: str) -> Iterator[None]:
 
 @contextmanager
 def renamed_pass() -> Iterator[None]:
-    """A pass has another name, and is another function."""
+    """Give a pass another name inside the `with` block, by wrapping it in another function."""
 
     def tidied(kernel: Kernel) -> Kernel:
         return dict(driver.TIDY)["simplify"](kernel)
@@ -124,7 +124,7 @@ def renamed_pass() -> Iterator[None]:
 
 @contextmanager
 def other_emission() -> Iterator[None]:
-    """The generator for CPUs compares no index."""
+    """Make the code generator for CPUs leave out index checks inside the `with` block."""
     with patched(code, "PLAIN", replace(code.PLAIN, bounds=False)):
         yield
 

@@ -1,4 +1,4 @@
-"""`ci/golden.sh` in a clone of the project: a pass that moves is no change, and one that works otherwise is."""
+"""Test `ci/golden.sh` in a clone: it reports a pass that computes something else, and no pass that only moves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def git(clone: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of one commit, with the files of this one."""
+    """Return a repository of one commit with the files of this checkout."""
     folder = tmp_path_factory.mktemp("clone")
     for path in tree.project_files():
         copy = folder / tree.relative(path)
@@ -42,7 +42,7 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
 
 
 def golden(clone: Path, *arguments: str) -> tuple[int, str]:
-    """Status and output of the script."""
+    """Run the script, and return its exit status and output."""
     environment = os.environ | {"BIN": str(Path(sys.executable).parent)}
     command = ["bash", str(clone / "ci/golden.sh"), *arguments]
     done = subprocess.run(command, cwd=clone.parent, env=environment, capture_output=True, text=True, timeout=600)

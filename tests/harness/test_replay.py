@@ -1,4 +1,4 @@
-"""Replays: right kernels pass, and every way of being wrong is found by the executor that can see it."""
+"""Test replays: right kernels pass, and each kind of mistake is found by an executor that can detect it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ XS = [-1.5, -0.25, 0.5, 0.75]
 
 
 def cases_of(launch: Launch, panel: ExecutorPanel) -> dict[tuple[str, str], ReplayCase]:
-    """By direction and precision."""
+    """Return the replay cases of a launch by direction and precision."""
     return {(c.direction, c.precision): c for c in replay(launch, panel)}
 
 
@@ -36,7 +36,7 @@ def verdicts(case: ReplayCase) -> dict[str, str]:
 
 
 def quiet(*backends: Any) -> ExecutorPanel:
-    """A panel whose oracle is never asked."""
+    """Return a panel whose oracle fails the test if it is asked."""
     return ExecutorPanel(backends or [_cpu()], oracle=Silent())
 
 

@@ -1,4 +1,4 @@
-"""What type checkers are told of the package: every public name, and nothing that is not there."""
+"""Test the type stubs: they declare every public name, and no name that does not exist."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_is_what_it_is_declared_as(name: str) -> None:
 
 
 def most(function: Callable[..., Any]) -> float:
-    """The most arguments in order."""
+    """Return the maximum number of positional arguments of a function."""
     parameters = signature(function).parameters.values()
     if any(p.kind is Parameter.VAR_POSITIONAL for p in parameters):
         return float("inf")

@@ -14,7 +14,7 @@ ROLES = {name: classes for name, classes in vars(roles).items() if name.isupper(
 
 
 def using(which: str, space: str, declares: bool | None = None) -> set[type[Stmt]]:
-    """Classes that read or write a space; with `declares`: only those that create a place, or only the others."""
+    """Return the statement classes that read or write a memory space; `declares` selects those that create memory."""
     return {
         cls
         for cls in EFFECTS

@@ -29,7 +29,7 @@ kernel k(a: f32[1] grad, m: i32[2], flags: u1[1], n: i32) {
 
 
 def body(text: str) -> Kernel:
-    """A kernel whose serial task has an i32 %0, an f32 %1, a u1 %2, the locals v: f32, go: u1 and the array w."""
+    """Return a kernel of one serial task with i32 %0, f32 %1, u1 %2, locals v: f32 and go: u1, and an array w."""
     return parse_kernel(HEAD + text + "\n}\n}")
 
 

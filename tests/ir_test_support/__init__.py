@@ -1,1 +1,1 @@
-"""Kernels for the tests of the IR and of the passes."""
+"""This package makes kernels for the tests of the IR and of the passes."""

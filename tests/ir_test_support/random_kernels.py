@@ -1,4 +1,4 @@
-"""Random kernels of stage `tasks` that never trap and never race, and their execution on the reference.
+"""Draw random kernels of stage `tasks` that never trap and never race, and execute them on the reference.
 
 A kernel works on `a: f32[1]` and `k: i32[1]` (both read and, in serial tasks, written anywhere), `out: f32[1]` and
 `count: i32[1]` (each iteration of a parallel task writes its own element), the scalars `x: f32` and `m: i32`, and the

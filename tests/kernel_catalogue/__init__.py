@@ -1,4 +1,4 @@
-"""The catalogue of small kernels on which mistakes of the compiler show, each with all that tests know about it.
+"""This package contains the catalogue of small kernels on which mistakes of the compiler show, with data for tests.
 
 `entry.py` says what an entry holds and has the questions that tests ask. The other modules hold the kernels by topic.
 """

@@ -1,4 +1,4 @@
-"""Kernels with atomics, and with uses of the values that they return."""
+"""Define kernels of the catalogue with atomics, and with uses of the values that these return."""
 
 from __future__ import annotations
 

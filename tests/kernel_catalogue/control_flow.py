@@ -1,4 +1,4 @@
-"""Kernels about branches, loops and exits."""
+"""Define kernels of the catalogue with branches, loops and exits."""
 
 from __future__ import annotations
 

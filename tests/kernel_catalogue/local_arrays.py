@@ -1,4 +1,4 @@
-"""Kernels about local arrays, as IR: the text of a program has no dynamic indices into them."""
+"""Define kernels of the catalogue with local arrays, as IR text, because it has dynamic indices into them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels about the adjoints of values and locals, about operations, and about what a task hands to the next one."""
+"""Define kernels of the catalogue for adjoints of values and locals, for operations, and for temporaries of tasks."""
 
 from __future__ import annotations
 

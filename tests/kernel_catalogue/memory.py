@@ -1,4 +1,4 @@
-"""Kernels about elements that are overwritten, shared or gathered, and about tasks that follow each other."""
+"""Define kernels of the catalogue whose elements are overwritten, shared or gathered, and kernels of several tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels whose loops run as often as an array of integers says, in the ways that sizes of adstacks are found by.
+"""Define kernels whose trip counts come from an array, one for each way in which adstack sizes are found.
 
 Each maker takes fields x, y and n and returns the kernel y[i] = sin(sin(.. x[i])). No entry of the catalogue belongs to
 them, because the tests ask how a launch learned the number of trips.

@@ -1,4 +1,4 @@
-"""Calls on the same arrays again: by the short way they mean what they mean by the long one, and keep nothing alive."""
+"""Test repeated calls on the same arrays: cached launches give the same results as new ones, and keep nothing alive."""
 
 from __future__ import annotations
 

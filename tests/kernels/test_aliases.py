@@ -1,4 +1,4 @@
-"""Whatever arrays a kernel is given, the same one twice, gradients, captured ones: it does what NumPy does."""
+"""Test kernels whose arguments are the same array twice, gradients, or captured arrays: results are NumPy's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ NAMES = ("field", "field.grad", "other", "ndarray", "ndarray.grad", "captured", 
 
 
 class Pool:
-    """Arrays of three small integers, each in memory of its own, and the same content as NumPy arrays. A launch halves
-    and adds: a few of them round nothing in f64.
+    """Hold arrays of three small integers, and NumPy arrays with the same contents.
+
+    A launch halves and adds numbers; a few launches in a row are exact in f64.
     """
 
     def __init__(self) -> None:

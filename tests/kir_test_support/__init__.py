@@ -1,1 +1,1 @@
-"""The parts of the .kir collector: reading the files, running kernels, comparing numbers."""
+"""This package contains the parts of the .kir collector: reading files, running kernels, comparing numbers."""

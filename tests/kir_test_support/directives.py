@@ -1,8 +1,8 @@
-"""Reading a .kir file: kernels in IR text, and the directive comments that say what must happen to them.
+"""Read .kir files: kernels in IR text, with directive comments that state the expected results.
 
 A line that starts in column 0 with `//` is prose or a directive; a kernel runs from its first line to a `}` in
-column 0, or to an empty line if it is there to be refused. `types`, `ulps` and `invalid` stand above the kernel they
-speak about, all other directives below it. A directive goes on in following lines that begin with `//` and at least
+column 0, or to an empty line if it must be refused. The directives `types`, `ulps` and `invalid` stand above their
+kernel, all others below it. A directive continues in following lines that begin with `//` and at least
 three spaces. `NAME[a b]: ...` restricts it to the types, backends or lowerings listed. The meaning of each directive
 is in run_kir.py.
 """
@@ -35,7 +35,7 @@ class KirFileError(Exception):
 
 @dataclass(frozen=True)
 class Directive:
-    """One directive; `only` lists the types, backends or lowerings to which it is restricted, () for all."""
+    """Represent a directive; `only` lists the types, backends or lowerings to which it is restricted, () for all."""
 
     kind: str
     only: tuple[str, ...]
@@ -55,7 +55,7 @@ _LOWERINGS = tuple(POLICIES)
 
 @dataclass
 class Case:
-    """A kernel of a file with its directives; `types` lists the types for `T`, `("",)` without a template."""
+    """Represent a kernel of a file with its directives; `types` lists the types for `T`, `("",)` without a template."""
 
     text: str
     line: int
@@ -149,7 +149,7 @@ class _Reader:
 
 @dataclass
 class Check:
-    """The content of a run, grad, trap or release directive, with numbers as text and nested lists.
+    """Represent a parsed run, grad, trap or release directive, with numbers as text in nested lists.
 
     values: arrays and scalars before. seeds: adjoints before. expected: arrays afterwards. prints: lines printed.
     error, fragment: what a trap raises. draws: (seed, launch). no_jax: why the JAX oracle is not asked.

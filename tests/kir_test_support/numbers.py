@@ -1,4 +1,4 @@
-"""Numbers of .kir files: text to arrays, and the comparison of arrays with what a file expects.
+"""Convert numbers of .kir files to arrays, and compare arrays with the numbers that a file expects.
 
 Inputs must be representable in their type, so that no rounding of an input hides in a tolerance. Expected reals
 are doubles: the error of an f16 or f32 result counts against the correctly rounded double, in units in the last

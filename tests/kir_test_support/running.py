@@ -1,4 +1,4 @@
-"""Running the checks of a .kir file on one executor.
+"""Run the checks of a .kir file on one executor.
 
 A check runs in every *build* of an executor that it must hold in. `plain`: precise code of the kernel as it stands;
 `debug`: with checks; `default`: what a user gets, that is, after the passes of the forward pipeline (verified after
@@ -36,7 +36,7 @@ from .numbers import is_exact, read_array, read_number, unlike
 
 @dataclass(frozen=True)
 class Build:
-    """How a kernel is prepared for a run; `passes` says that it goes through the forward pipeline first."""
+    """Represent the way to prepare a kernel for a run; if `passes` is True, the forward pipeline runs on it first."""
 
     name: str
     options: Options
@@ -90,7 +90,7 @@ def parsed(text: str) -> Kernel:
 def memory(kernel: Kernel, check: Check) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return arrays and scalars before the launch; adjoints start at their seed, or at zero.
 
-    An array that is not given has the shape of what is expected, and other content.
+    An array without given contents has the shape of the expected array, and contents that differ from it.
     """
     arrays: dict[str, np.ndarray] = {}
     scalars: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The comparison of two commits finds what is worse, and is silent on noise: on drawn rounds, and on real packages."""
+"""Test that the comparison of two commits finds regressions and ignores noise, on drawn rounds and real packages."""
 
 from __future__ import annotations
 

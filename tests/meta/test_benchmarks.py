@@ -1,7 +1,7 @@
-"""The benchmarks run: what asv would discover is imported and called once, in the smallest size, on the CPU.
+"""Test that all benchmarks run: each one that asv would discover is called once, in the smallest size, on the CPU.
 
-A benchmark that fails is a hole in a graph that nobody sees until it is too late to fill. What is measured is right as
-well: the gradient of each workload on the CPU is that of the reference.
+A failing benchmark would leave a gap in its graph that cannot be filled later. Also test that the gradient of each
+workload on the CPU is that of the reference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = re.compile(r"(time|timeraw|track|peakmem|mem)_")
 
 
 def load_suite(folder: Path, name: str) -> ModuleType:
-    """The package of benchmarks under a name of its own."""
+    """Import the package of benchmarks from a folder under another name, and return it."""
     for old in [n for n in sys.modules if n == name or n.startswith(f"{name}.")]:
         del sys.modules[old]
     file, inside = folder / "__init__.py", [str(folder)]
@@ -50,7 +50,7 @@ MODULES = {p.stem: getattr(SUITE, p.stem, None) for p in sorted((FOLDER / "bench
 
 
 def classes() -> dict[str, type]:
-    """Benchmark classes by file and name: those that asv finds in the module that defines them."""
+    """Return the benchmark classes that asv finds, by file and name."""
     return {
         f"{stem}.{name}": value
         for stem, module in MODULES.items()
@@ -68,7 +68,7 @@ BENCHMARKS = [(name, method) for name, cls in classes().items() for method in me
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All sizes are the small one, batches are short."""
+    """Make all workloads use their small size, and benchmarks use short batches."""
     for name, workload in WORKLOADS.items():
         sizes = dict.fromkeys(workload.sizes, workload.sizes["small"])
         monkeypatch.setitem(WORKLOADS, name, replace(workload, sizes=sizes))
@@ -81,7 +81,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def measure(cls: type, method: str, parameters: tuple[Any, ...]) -> Any:
-    """What asv does for one sample."""
+    """Set up, run and tear down a benchmark as asv does for one sample, and return its result."""
     bench = cls()
     getattr(bench, "setup", lambda *_: None)(*parameters)
     try:
@@ -236,7 +236,7 @@ def test_ratio_is_of_interleaved_medians(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def configuration(file: str) -> dict[str, Any]:
-    """asv's files are JSON with comments."""
+    """Return the data of a configuration file of asv, which is JSON with comments."""
     text = re.sub(r"^\s*//.*$", "", (FOLDER / file).read_text(), flags=re.MULTILINE)
     found: dict[str, Any] = json.loads(text)
     return found

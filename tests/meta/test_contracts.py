@@ -77,7 +77,7 @@ def test_a_broken_contract_is_found(copy: Path) -> None:
 
 
 def cycle(graph: Mapping[str, Sequence[str]]) -> list[str]:
-    """The nodes of one circle, first node repeated at the end; empty if there is none."""
+    """Return the nodes of one cycle, with the first node repeated at the end; empty if there is none."""
     done: set[str] = set()
     path: list[str] = []
 
@@ -96,7 +96,7 @@ def cycle(graph: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def import_graph() -> dict[str, list[str]]:
-    """Modules by the modules they load, at once or inside a function. What only type checkers follow is no circle."""
+    """Return, for each module, the modules that it imports, except those imported for type checkers only."""
     return {
         name: sorted({i.target for i in tree.internal_imports(name, path) if not i.for_types} - {name})
         for name, path in sorted(tree.modules().items())

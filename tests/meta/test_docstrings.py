@@ -1,6 +1,6 @@
-"""Docstrings exist where docs/style.md asks for them, and begin with a line that may be a sentence.
+"""Test that docstrings exist where docs/style.md asks for them, and begin with a line that can be a sentence.
 
-Whether the sentence is true and plain is for a reader to judge; ruff's rules D judge layout and imperative mood.
+A reader must judge whether the sentence is true and plain; ruff's rules D judge layout and imperative mood.
 """
 
 from __future__ import annotations

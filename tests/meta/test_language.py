@@ -1,4 +1,4 @@
-"""The project speaks of itself alone: its files name no machine, no path of one, and no circumstances of its making."""
+"""Test that files of the project name no machine, no path of a machine, and no circumstances of their making."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State that outlives a call lies in few modules: each is listed here with what it holds for the process.
+"""Test that only the modules listed here have state that outlives a call; the list says what each holds.
 
 A module-level name counts as state if a function of its module assigns to it, to a part of it, or calls a method that
 changes it. Caches of functions (`functools.cache`) and counters that number things are left out: nothing depends on

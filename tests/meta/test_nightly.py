@@ -1,4 +1,4 @@
-"""The night: what runs, what decides, and a night of a few seconds."""
+"""Test the nightly run: its steps, which failures count, and a run of a few seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shipped is what is here: the package list equals the tree, and the wheel works away from the checkout."""
+"""Test the wheel: its packages are those of the checkout, and it works outside of the checkout."""
 
 from __future__ import annotations
 

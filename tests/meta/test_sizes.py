@@ -1,6 +1,6 @@
-"""Files stay under 400 lines, functions under 40, the median function under 10.
+"""Test that files have at most 400 lines, functions at most 40, and the median function at most 10.
 
-The few exceptions are listed here with their reason; a listed exception that is none any more fails too.
+Exceptions are listed here with a reason; a listed exception that is no longer needed fails, too.
 """
 
 from __future__ import annotations

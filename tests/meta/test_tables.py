@@ -1,7 +1,7 @@
-"""No operation and no statement is forgotten: every closed table has a row, or a declared hole, for every key.
+"""Test that every table with a fixed set of keys has an entry, or a declared hole, for every key.
 
-Each missing row is a test of its own with an id such as `llvm-hypot`. The text tests are held to the same: one file
-for each operation, and no statement that no file shows.
+Each missing entry fails a test with an id such as `llvm-hypot`. The text tests are checked as well: they must have one
+file for each operation, and show every statement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of backends choose no tolerances: results are within error bounds (recorded_support.py), or equal."""
+"""Test that tests of backends contain no tolerances: results must be equal, or within bounds (recorded_support.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in what a kernel notices of Python objects: each makes a launch use a number that is no longer true."""
+"""Test mutants of guards on Python objects: each makes a launch use an outdated number."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from constants_support import Program, Step, programs, run  # noqa: E402
 
 
 def always(*_: Any) -> bool:
-    """A comparison that finds everything as it was."""
+    """Return True: a wrong comparison, which finds no change."""
     return True
 
 
 def as_numbers(self: Any, now: Any) -> bool:
-    """A comparison by the first item alone."""
+    """Compare the first item only, which is wrong."""
     items = list(now.values()) if isinstance(now, dict) else list(now)
     return len(items) == len(self._parts) and all(part.holds(item) for part, item in zip(self._parts[:1], items))
 

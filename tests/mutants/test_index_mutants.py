@@ -1,4 +1,4 @@
-"""Mutants of index checks lead outside, and the relation of stray indices sees it."""
+"""Test mutants of index checks, which allow indices outside of arrays: a relation must find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes in marks: each lets a wrong gradient by hand through, or refuses a right one."""
+"""Test mutants of marks: each accepts a wrong gradient by hand, or refuses a right one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mutant changes what some kernel computes, and leaves nothing behind."""
+"""Test that every mutant changes the results of some kernel, and that removing it restores the compiler."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def arrays_of(kernel: Kernel) -> dict[str, np.ndarray]:
 
 
 def seeds_of(kernel: Kernel) -> dict[str, np.ndarray]:
-    """Few digits, so that adjoints in f32, as those of half precision are, lose none of them."""
+    """Return cotangents with few digits, which are exact in f32, the type of the adjoints of f16 arrays."""
     rng = np.random.default_rng(3)
     return {name: np.round(64.0 * rng.uniform(0.5, 1.5, 4)) / 64.0 for name in with_gradient(kernel)}
 
@@ -79,7 +79,7 @@ def panel() -> list[LaunchExecutor]:
 
 
 def answers(kernel: Kernel, after: Arrays) -> Answers:
-    """Gradients are taken at the right final content, so that a wrong forward kernel is not judged twice."""
+    """Return values and gradients of a kernel, with gradients at the right final contents."""
     return {executor.name: answer(executor, kernel, after) for executor in panel()}
 
 
@@ -100,7 +100,7 @@ def moved(kernel: Kernel, executor: LaunchExecutor) -> Arrays:
 
 
 def tangent_answers(kernel: Kernel) -> Answers:
-    """Tangents in place of gradients."""
+    """Return values and tangents of a kernel by all executors."""
     found = {}
     for executor in panel():
         values = attempt(lambda executor=executor: executor.forward(kernel, arrays_of(kernel), {}, Draws()))
@@ -109,7 +109,7 @@ def tangent_answers(kernel: Kernel) -> Answers:
 
 
 def relaunched(kernel: Kernel, fresh: bool = False) -> Answers:
-    """Gradients where loops run more often than in the launch before. fresh: there is none."""
+    """Return gradients of a launch with more trips than the launch before; if `fresh`, there was no launch before."""
     found = {}
     for executor in panel():
         values = attempt(lambda executor=executor: executor.forward(kernel, arrays_of(kernel), {}, Draws()))
@@ -127,7 +127,7 @@ def _again(kernel: Kernel, executor: LaunchExecutor, fresh: bool) -> Arrays:
 
 
 def exact_tangents(kernel: Kernel) -> Arrays:
-    """By dual numbers, which share nothing with what a mutant changes."""
+    """Return tangents by dual numbers, which share no code with the parts that mutants change."""
     plain = executors.lower_plainly(kernel).kernel
     return dual.jvp(plain, arrays_of(kernel), {}, seeds_of(kernel))[1]
 
@@ -172,8 +172,9 @@ def traps(found: Answers) -> set[str]:
 
 
 def is_caught(mutant: Mutant, found: Answers, values: Arrays, gradient: Arrays) -> bool:
-    """Whether what the mutant claims to show is seen on some executor, and only that. Masked code is made by lowering
-    exits, forward too: what breaks that shows there as well.
+    """Return True if some executor shows the change that the mutant declares, in values or gradients, and no other.
+
+    Masked code is made after lowering early exits, so a mutant of that pass shows in forward kernels as well.
     """
     forward = [outcome for name, (outcome, _) in found.items() if mutant.shows == "values" or name != "cpu-masked"]
     reverse = [outcome for _, outcome in found.values()]
@@ -205,13 +206,13 @@ TABLES = """
 
 
 def state() -> list[object]:
-    """Everything that plants touch."""
+    """Return all objects that mutants change."""
     owners, tables = ([resolve_name(f"stackgrad.{name}") for name in names] for names in (OWNERS, TABLES))
     return [*(dict(vars(o)) for o in owners), *({k: t[k] for k in t} for t in tables)]
 
 
 class Interrupted(BaseException):
-    """No Exception, as what ends a run from outside is none."""
+    """Represent an interruption from outside, which is not an `Exception`."""
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""Mistakes in what a tape keeps: each makes a small program's gradient, or the content it leaves, wrong."""
+"""Test mutants of tapes: each makes the gradient, or the final contents, of a small program wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random small kernels: both oracles and the Taylor remainder agree on programs that nobody thought of.
+"""Test random small kernels: both oracles and the Taylor remainder agree on them.
 
 The generator nests loops, branches and exits to a depth of three over two mutable scalars and a local array. All
 arithmetic is tame (sin, tanh, products with a factor below one), so that any program stays away from singular points;

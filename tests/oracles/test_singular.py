@@ -1,7 +1,7 @@
 """Singular points: dual numbers, JAX and the lean gradient give the derivative that docs/reverse_mode.md states.
 
-Each row is an operation, its operands, and the derivative in each of them. JAX is asked wherever it has no convention
-of its own; where it has, that is pinned too, so that a change of JAX is noticed here and not by the fuzzer.
+Each row has an operation, its operands, and the derivative by each operand. Where JAX has another convention, a test
+states JAX's value as well, so that a change of JAX is noticed here and not by the fuzzer.
 """
 
 from __future__ import annotations

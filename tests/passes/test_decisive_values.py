@@ -1,4 +1,4 @@
-"""Which real values must not be contracted, and that finding them takes time in proportion to the kernel."""
+"""Test which real values must not be contracted, and that the time to find them is linear in the kernel's size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions that are proved lose their comparison; nothing else does."""
+"""Test that index checks are dropped exactly for positions that are proved to be inside."""
 
 from __future__ import annotations
 

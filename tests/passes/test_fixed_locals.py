@@ -1,4 +1,4 @@
-"""Locals that have one value wherever they are read: which they are, and that machine code keeps no memory for them."""
+"""Test the analysis of locals with the same value at every read, and that machine code keeps no memory for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches that are laid out one behind the other compute what they computed within each other."""
+"""Test that nested branches give the same results after they are turned into branches one after the other."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ LOOP = """kernel k(x: f64[1], y: f64[1], a: f64[2], idx: i32[1], m: i32) {{
 
 
 def compared(body: str, hoist: bool = True) -> tuple[list[str], list[str]]:
-    """(accesses with an axis that is compared where they stand, what loops compare before them), as short texts."""
+    """Return (accesses that are compared at the access, comparisons that loops make before), as short texts."""
     task = parsed(body).tasks[0]
     found = index_checks(task, hoist)
     here = [

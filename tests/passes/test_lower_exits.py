@@ -1,4 +1,4 @@
-"""Exits lowered to flags: what every place of a kernel may hold them."""
+"""Test the lowering of early exits to flags, for exits at every place of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting kernels whose iterations all count the same run one of them, and find what all of them would."""
+"""Test counting kernels whose iterations all count the same: they run one iteration, and find the same depths."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def measured(kernel: Any, arrays: Any, scalars: Any) -> Sizes:
 
 
 def iterations_of(kernel: Any, n: int, first: int) -> int:
-    """How many iterations the counting kernel runs, told by its bounds."""
+    """Return the number of iterations that the counting kernel runs, computed from its bounds."""
     counting = prepare_reverse(kernel).counting
     assert counting is not None
     return min(1, n - first) if len(counting.tasks[0].bounds) > 2 else n - first

@@ -1,6 +1,6 @@
-"""Peers in processes of their own: what they answer, how they end, and that one that dies is started again.
+"""Test peers in separate processes: their answers, how they end, and that a peer that dies is started again.
 
-A peer is any package of a dialect; here this package plays one, so that the tests need no other.
+Here this package itself stands for the peer, so that the tests need no other package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stackgrad.harness.tools.peers import DIED, HUNG, MANY, OVERFLOW, PEERS, PYT
 
 
 def program(value: m.Expr | None = None) -> Program:
-    """y[i] = value, x[i]² unless told otherwise."""
+    """Return the program y[i] = value, by default x[i]²."""
     x, y = (m.Element(name, (m.Name("i"),)) for name in "xy")
     body = m.For(("i",), m.Over("x"), (m.Assign((y,), (value or m.Binary("*", x, x),)),))
     fields = (m.Field("x", f64, (2,), True), m.Field("y", f64, (2,), True))

@@ -1,7 +1,7 @@
 """Define an executor outside of the package: forward mode by dual numbers, one direction for each element.
 
-It asks `jvp`, which walks the IR one iteration after the other and carries (value, tangent) through it. For element j
-of the initial content, with the cotangents s of the final content,
+It calls `jvp`, which executes the IR one iteration after the other with pairs (value, tangent). For element j of the
+initial contents, with the cotangents s of the final contents,
 
     gradient[j] = <s, J e_j>
 
@@ -27,7 +27,7 @@ from stackgrad.harness.testing.rounding import narrowest_type
 
 @dataclass
 class ForwardMode:
-    """An executor that computes values and gradients by dual numbers."""
+    """Represent an executor that computes values and gradients by dual numbers."""
 
     name: str = "forward mode"
     seconds: float | None = None

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.backends("reference", "cpu")
 
 @pytest.fixture
 def executor_panel():
-    """The cpu beside the reference, whatever else is here or asked for."""
+    """Return a panel of the cpu and the reference only, even if other backends are available or requested."""
     return OpenPanel(present_backends(["cpu"])[0])
 
 

@@ -1,4 +1,4 @@
-"""What docs/harness.md shows is what happens."""
+"""Test that the example in docs/harness.md behaves as the page shows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ TEXT = (Path(__file__).parents[2] / "docs" / "harness.md").read_text(encoding="u
 
 @pytest.fixture
 def executor_panel():
-    """The cpu beside the reference, whatever else is here or asked for."""
+    """Return a panel of the cpu and the reference only, even if other backends are available or requested."""
     return OpenPanel(present_backends(["cpu"])[0])
 
 
 @pytest.fixture
 def example(tmp_path):
-    """The test that the document shows, as a module: kernels need a file."""
+    """Return the test on the page as a module with a file, because kernels need their source."""
     block = next(b for b in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL) if "def test_spring" in b)
     path = tmp_path / "document_example.py"
     path.write_text(block)

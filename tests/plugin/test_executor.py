@@ -1,4 +1,4 @@
-"""An executor of one's own takes part in both checks."""
+"""Test that an executor defined outside of the package takes part in both checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from forward_mode import ForwardMode
 
 
 class Doubles(ForwardMode):
-    """Wrong: every gradient is twice what it should be."""
+    """Represent a wrong executor, whose gradients are twice the right ones."""
 
     def gradient(self, *args):
         return {name: 2.0 * array for name, array in super().gradient(*args).items()}

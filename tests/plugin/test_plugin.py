@@ -42,7 +42,7 @@ def test_plain():
 
 @pytest.fixture
 def inner(pytester, monkeypatch):
-    """Runs pytest in this process with the plugin; `away` is a backend that is not here."""
+    """Return a function that runs pytest in this process with the plugin; the backend `away` is not available."""
     real = stackgrad.backends.registry.probe_all
 
     def probes():

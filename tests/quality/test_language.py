@@ -1,4 +1,4 @@
-"""Random programs contain the whole language: every handler of the frontend and every function, but for NOT_DRAWN."""
+"""Test that random programs contain the whole language: all that the frontend handles, except for NOT_DRAWN."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SEEDS, BATCH = 4000, 200
 
 
 def taken(table: Mapping[type, object]) -> set[str]:
-    """Classes of syntax tree that a table handles otherwise than by refusing them."""
+    """Return the syntax tree classes that a table handles without refusing them."""
     return {key.__name__ for key in table if getattr(table[key], "__name__", "") != "refuse"}
 
 
 def language() -> set[str]:
-    """Everything that programs could contain."""
+    """Return the names of everything that programs could contain."""
     names = {name for name, what in EXPORTS.items() if callable(what) and refusal_of(name) is None}
     return names.union(*map(taken, TABLES), METHODS, SHAPED, FORMS)
 
 
 @cache
 def drawn() -> frozenset[str]:
-    """What the first programs contain; more are drawn only while something is missing."""
+    """Return what drawn programs contain; programs are drawn until they contain the whole language, or to a limit."""
     found: set[str] = set()
     for first in range(0, SEEDS, BATCH):
         found |= language_drawn(map(sample, range(first, first + BATCH)))

@@ -1,4 +1,4 @@
-"""The generator produces the interesting cases: each shape at a stated least rate, most gradients with adstacks.
+"""Test that the generator draws each shape of program at a minimum rate, and that most gradients have adstacks.
 
 The rates hold over fixed seeds, so a change of the generator that loses a shape fails here, and nothing else does.
 """
@@ -137,7 +137,7 @@ def test_no_shape_is_everywhere() -> None:
 
 @cache
 def gradients() -> Counter[str]:
-    """What becomes of smooth programs: 'stacks', 'plain', 'refused'."""
+    """Return the numbers of smooth programs whose gradient has adstacks, has none, or is refused."""
     found: Counter[str] = Counter()
     for seed in range(COMPILED):
         try:

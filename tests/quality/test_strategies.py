@@ -1,4 +1,4 @@
-"""Strategies of raw kernels end as they say they end; Hypothesis draws and shrinks all of them."""
+"""Test that strategies draw raw kernels with the outcome that they promise, and that Hypothesis can shrink them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_drawn_single_operations(case: RawCase) -> None:
 
 
 def smallest(strategy: SearchStrategy[Program]) -> Program:
-    """What a failure that every program shows shrinks to."""
+    """Return the smallest program of a strategy, to which Hypothesis shrinks a failure that all programs show."""
     return find(strategy, lambda program: True, settings=settings(QUIET, phases=[Phase.generate, Phase.shrink]))
 
 

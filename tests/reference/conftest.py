@@ -1,4 +1,4 @@
-"""Fixtures that launch kernels given as IR text."""
+"""Define fixtures that launch kernels given as IR text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomics over many lanes are one application of the scalar row after the other, in lane order."""
+"""Test that atomics over many lanes equal applications of the scalar operation one after the other, in lane order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPREADS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 
 def contents(rng: np.random.Generator, t: Scalar, op: str) -> np.ndarray:
-    """Values that make order visible: rounding, wraparound, zeros of both signs, now and then a NaN."""
+    """Return values whose result depends on the order: by rounding, overflow, zeros of both signs, and some NaN."""
     if not t.is_real:
         return rng.integers(0, 256, (LANES, t.size), np.uint8).view(f"u{t.size}").astype(t.dtype)[:, 0]
     x = rng.choice([0.1, -0.0, 0.0, 1.0, -1.0, 1e-3, 3.3], LANES) * rng.choice([1, 1, 1.37], LANES)
@@ -34,7 +34,7 @@ def contents(rng: np.random.Generator, t: Scalar, op: str) -> np.ndarray:
 
 
 def one_by_one(op: str, flat: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The definition."""
+    """Apply an atomic operation one element after the other, as the definition says, and return the old values."""
     old = np.zeros_like(values)
     for lane in range(LANES):
         old[lane] = flat[index[lane]]
@@ -43,7 +43,7 @@ def one_by_one(op: str, flat: np.ndarray, index: np.ndarray, values: np.ndarray)
 
 
 def bits(x: np.ndarray) -> Any:
-    """Patterns, all NaNs alike."""
+    """Return bit patterns, with one pattern for all NaNs."""
     if x.dtype.kind != "f":
         return x.tolist()
     return np.where(np.isnan(x), x.dtype.type(np.nan), x).view(f"u{x.itemsize}").tolist()

@@ -15,13 +15,13 @@ pytestmark = pytest.mark.usefixtures("silent")
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal, zeros by sign, NaN to NaN."""
+    """Return True if values are equal, including the signs of zeros and NaN."""
     a, b = float(a), float(b)
     return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
 
 
 def made(values: Any, t: Scalar) -> Any:
-    """An array of the type; values that do not fit are rounded or wrapped without a word."""
+    """Return an array of the type; values that do not fit are rounded or wrapped without a warning."""
     with np.errstate(all="ignore"):
         return np.array(values).astype(t.dtype)
 

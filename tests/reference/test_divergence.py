@@ -1,6 +1,6 @@
-"""Random programs with every way to leave a block, at several depths, in lanes that diverge.
+"""Test random programs with every way to leave a block, at several depths, in lanes that diverge.
 
-Each is run by the machine in several orders and by a translation to Python, one lane and one statement at a time.
+The reference runs each program in several orders of lanes, and a translation to Python one lane at a time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SEEDS = range(120)
 
 
 class Program:
-    """A random structured program over x[i], written twice: as IR text and as Python.
+    """Represent a random structured program over x[i], written twice: as IR text and as Python.
 
     Every decision depends on the lane and on what the lane has done so far. In Python a lane leaves d frames by an
-    exception that each frame counts down.
+    exception whose counter each frame decreases.
     """
 
     def __init__(self, seed: int) -> None:
@@ -50,7 +50,7 @@ class Program:
         )
 
     def condition(self) -> tuple[str, str, str]:
-        """IR, the name of its value, Python."""
+        """Return a condition as IR text, the name of its value, and Python text."""
         a, b, c, d, e, f = (next(self.ids) for _ in range(6))
         k, r = self.rng.choice((2, 3, 4)), self.rng.randrange(3)
         text = (
@@ -79,7 +79,7 @@ class Program:
         self.both("}", "pass", depth)
 
     def add_leave(self, depth: int, level: int) -> None:
-        """A guarded break, continue or return."""
+        """Add a break, continue or return under a condition."""
         text, name, py = self.condition()
         loops = [d for d, kind in enumerate(reversed(self.frames), 1) if kind == "loop"]
         ways = ["return"] + ["break"] * 2 * bool(self.frames) + ["continue"] * 2 * bool(loops)
@@ -92,7 +92,7 @@ class Program:
         self.both(f"{text} if {name} {{ {way} {target} }}", f"if {py}: {leave}", depth)
 
     def framed(self, kind: str, depth: int, level: int) -> None:
-        """The body inside a try that stops what is aimed at this frame."""
+        """Add the body of a frame; in Python it is in a `try` that catches the exits to this frame."""
         self.frames.append(kind)
         self.both("", "try:", depth)
         self.block(depth + 1, level + 1)
@@ -120,7 +120,7 @@ class Program:
         self.both(f"}} %{n}: i32 = get h %{m}: i32 = add %{n}, %{t} set h, %{m}", f"h = wrap(h + trips{t})", depth)
 
     def add_while(self, depth: int, level: int) -> None:
-        """At most 3 rounds, counted in a local."""
+        """Add a while loop of at most 3 trips, counted in a local."""
         text, name, py = self.condition()
         a, b, c, d, e, n = (next(self.ids) for _ in range(6))
         self.both(f"local n{n}: i32", f"n{n} = 0", depth)
@@ -146,7 +146,7 @@ class Program:
 
 
 class Leave(Exception):
-    """A break or continue on its way."""
+    """Represent a break or continue that is leaving frames."""
 
     def __init__(self, depth: int, again: bool) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class Leave(Exception):
 
 
 class Done(Exception):
-    """A return."""
+    """Represent a return from the program."""
 
 
 def wrap(x: int) -> int:
@@ -162,7 +162,7 @@ def wrap(x: int) -> int:
 
 
 def as_kernel(program: Program) -> str:
-    """h is stored where the program ends; y traces it all the way, so that what a lane did before a return shows."""
+    """Return the program as a kernel; it stores h at its end, and its changes to y, so that returns show, too."""
     return (
         "kernel f(x: i32[1], y: i32[1]) { bounds { %98: i32 = const 0 %99: i32 = shape x, 0 }"
         " parallel %0: i32 in %98 .. %99 { local h: i32 "
@@ -172,7 +172,7 @@ def as_kernel(program: Program) -> str:
 
 
 def as_python(program: Program) -> Callable[[int, list[int], list[int]], None]:
-    """run(lane, x, y)."""
+    """Return the program as a Python function run(lane, x, y)."""
     head = ["def run(lane, x, y):", "    h = 0", "    try:"]
     tail = ["        x[lane] = h", "    except Done:", "        pass"]
     space: dict[str, Any] = {"wrap": wrap, "Leave": Leave, "Done": Done}

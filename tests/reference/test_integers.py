@@ -1,4 +1,4 @@
-"""Integer and boolean operations against Python's unbounded integers: 8-bit types exhaustively, others at the edges."""
+"""Test integer and boolean operations against Python's integers: all values of 8-bit types, edge values of others."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ UNARY: dict[str, Callable[[int, Scalar], int]] = {
 
 
 def samples(t: Scalar) -> list[int]:
-    """Every value of an 8-bit type; of others the edges."""
+    """Return every value of an 8-bit type, or edge values of another type."""
     info = np.iinfo(t.dtype)
     if t.bits == 8:
         return list(range(info.min, info.max + 1))

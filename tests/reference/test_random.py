@@ -1,4 +1,4 @@
-"""The generator against published answers; the conversion of its words; draws of kernels."""
+"""Test the random generator against published values, the conversion of its words, and draws of kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_lanes_are_independent() -> None:
 
 
 def model(dtype: Scalar, w0: int, w1: int) -> Any:
-    """docs/ir.md, literally."""
+    """Return the number that docs/ir.md defines for two random words."""
     both = (w1 << 32) + w0
     if dtype.is_bool:
         return bool(both & 1)

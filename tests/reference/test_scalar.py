@@ -1,4 +1,4 @@
-"""The scalar table: its types, and reals at exactly the points that its rows name."""
+"""Test the scalar table: its types, and its results for reals at the points that its entries name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, INF, -INF, NAN, 3.0, 1
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal, zeros by sign, NaN to NaN."""
+    """Return True if values are equal, including the signs of zeros and NaN."""
     a, b = float(a), float(b)
     return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
 
 
 def made(values: Any, t: Scalar) -> Any:
-    """An array of the type; values that do not fit are rounded or wrapped without a word."""
+    """Return an array of the type; values that do not fit are rounded or wrapped without a warning."""
     with np.errstate(all="ignore"):
         return np.array(values).astype(t.dtype)
 

@@ -1,4 +1,4 @@
-"""Every trap: its class, the lane it names, and that memory holds what was written before."""
+"""Test every trap: its class, the lane that it names, and that memory holds what was written before."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_fuel_is_counted_by_frames(launch: Launch, each: Each) -> None:
 
 
 def located(kernel: Kernel, span: Span) -> Kernel:
-    """The kernel with this span for its loads."""
+    """Return the kernel with this source location for its loads."""
     task = kernel.tasks[0]
     body = tuple(replace(s, loc=1) if isinstance(s, Load) else s for s in task.body)
     return replace(kernel, tasks=(replace(task, body=body),), locations=(None, span))

@@ -1,4 +1,4 @@
-"""Each relation alone finds mistakes planted in the compiler: no oracle, no second lowering, one executor."""
+"""Test that each relation alone, on one executor without an oracle, finds mistakes planted in the compiler."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_finds_a_mutant(relation: str, mutant: str, kernel: str) -> None:
 
 
 def clipped_seed() -> AbstractContextManager[object]:
-    """What a store takes of an adjoint is at most 1: right for the seeds that most tests use."""
+    """Plant a mistake: the reverse of a store limits the adjoint to 1, which is right for most seeds of tests."""
 
     def change(right: Handler) -> Handler:
         def wrong(r, stmt, path, position):  # type: ignore[no-untyped-def]
@@ -74,7 +74,7 @@ def clipped_seed() -> AbstractContextManager[object]:
 
 
 def rule_of_single_precision() -> AbstractContextManager[None]:
-    """The derivative of sin by its series where "single precision does not tell": it does."""
+    """Plant a mistake: in f32, the derivative of sin is a short series in place of cos."""
     right = VJP["sin"][0]
     assert right is not None
 
@@ -125,7 +125,7 @@ PLAN = FuzzPlan((), twins=False, again=False, tangents=False, classic=False, pol
 
 
 def looped() -> m.Program:
-    """y[i] = sin(... sin(x[i]²)² ...), as many times as n[i] says."""
+    """Return a program that computes y[i] = sin(... sin(x[i]²)² ...), repeated n[i] times."""
     i, v = m.Name("i"), m.Name("v")
     body = (
         m.Assign((v,), (m.Element("x", (i,)),)),

@@ -1,4 +1,4 @@
-"""Every relation holds on kernels of every kind, on every executor; and says something of those that it is about."""
+"""Test that every relation holds on kernels of every kind, on every executor, and is not always skipped."""
 
 from __future__ import annotations
 

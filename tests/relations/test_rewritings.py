@@ -1,4 +1,4 @@
-"""What relations make of a kernel, what they leave alone, and when a plan asks for them."""
+"""Test how relations rewrite a kernel, what they leave unchanged, and when a fuzzing plan chooses them."""
 
 from __future__ import annotations
 

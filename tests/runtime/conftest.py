@@ -1,4 +1,4 @@
-"""Each test of the runtime starts with a fresh one on the reference, in double precision."""
+"""Start each test of the runtime with a fresh runtime on the reference, in double precision."""
 
 from __future__ import annotations
 

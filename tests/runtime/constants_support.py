@@ -1,7 +1,7 @@
-"""Ways in which a kernel reads a number of the program, and programs that change it between launches.
+"""Define ways in which a kernel reads a number of the program, and programs that change it between launches.
 
-A *source* is a place where Python keeps a number: an attribute, an array, what a function gives. Kernels are made as
-text from drawn sources, so that Python, which evaluates the same text, says what is right.
+A *source* is an expression that gives a number: an attribute, an element of an array, the result of a function. Kernels
+are made as text from drawn sources; Python evaluates the same text, which gives the expected results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILES = itertools.count()
 
 
 class Inner:
-    """An object with a number, a method and a class attribute."""
+    """Hold a number; the class has a method and a class attribute."""
 
     shared = 1.0
 
@@ -74,7 +74,7 @@ class Table:
 
 @sg.data_oriented
 class Holder:
-    """The object `self` of the kernels."""
+    """Represent the object `self` of the kernels."""
 
     constant = 1.0
 
@@ -318,9 +318,9 @@ class Step:
 
 
 def run(sources: list[str], steps: list[Step], anew: bool = False) -> str:
-    """Run a program; return "" if each launch did the same as Python at that moment, else the difference.
+    """Run a program; return "" if each launch gave Python's result at that moment, else the difference.
 
-    anew: a kernel that is traced then must do the same.
+    If `anew` is True, a kernel that is traced at that moment must give the same result, too.
     """
     program = Program(sources)
     for number, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Objects that a program creates anew for each launch, such as methods, closures, iterators and arguments."""
+"""Define objects that a program creates anew for each launch, such as methods, closures, iterators and arguments."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Slotted:
 
 
 class Plain:
-    """An object of the host, created for a launch or kept."""
+    """Represent a plain Python object, which a test creates for each launch or keeps."""
 
     shared = 1.0
 
@@ -84,7 +84,7 @@ class Plain:
 
 
 class Extents(tuple[int, ...]):
-    """The shape of a tensor of another library."""
+    """Represent the shape of a tensor of another library, a subclass of tuple."""
 
 
 class Tensor:
@@ -124,7 +124,7 @@ class Base:
 
 @sg.data_oriented
 class Holder(Base):
-    """The object `self` of the kernels, each of whose properties creates a new object at each read."""
+    """Represent the object `self` of the kernels; each property creates a new object at each read."""
 
     shared = 1.0
 

@@ -1,4 +1,4 @@
-"""Kernels whose iterations keep history behind a gate, with gates of every kind.
+"""Define kernels whose iterations push values after passing a gate, with gates of every kind.
 
 Each computes y[i] = v of the recurrence v = 1.25 sin(v), v = x[i], trips[i] times in the iterations that pass.
 """
@@ -19,7 +19,8 @@ LONGEST, SPARE = 1000, 24
 class Data:
     """Fields of the kernels, longer than any launch; `live` > 0, `code` == 1 and `wide` > 0 open the gates.
 
-    shifted: live, three places further. where: a permutation with chosen[i] at live[where[i]] of `scattered`.
+    `shifted` holds the values of `live` three elements further on; `where` is a permutation: `scattered[where[i]]` is
+    the value that decides about iteration i.
     """
 
     def __init__(self, real: Any) -> None:

@@ -1,8 +1,9 @@
-"""An adstack heap that notices stray accesses: slabs of the exact size, between guards, with gaps.
+"""Define an adstack heap that detects accesses outside of adstacks, by guard pages and gaps.
 
 Every request gets new memory whose end is the first byte of a page that cannot be touched, and whose beginning follows
 such a page, so that an access outside a slab ends the process. Between the stacks of a row lie bytes that belong to no
-stack; `stray` says which of them changed. With malloc the walls are those of the tool that watches it.
+stack; `stray` returns those that a launch changed. With malloc, a tool such as valgrind detects accesses outside a
+slab.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _owned(placement: StackPlacement, sizes: Sizes, slab: str, size: int, rows: 
 
 @contextmanager
 def published(capacities: Mapping[str, int]) -> Iterator[None]:
-    """Give adstacks fewer slots than the sizes say, with gaps between them, inside the `with` block."""
+    """Make launches in the `with` block give adstacks these capacities, with gaps between the adstacks."""
     known, gap = stacks.stack_capacity, stacks.GAP
 
     def fewer(stack: StackLayout, sizes: Sizes) -> int:

@@ -1,4 +1,4 @@
-"""Kernels whose repeated launches run as machine code, and counts of launches without Python."""
+"""Define kernels whose repeated launches run as machine code, and count launches without Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def repeat(call: Callable[[], Any], times: int = READY) -> None:
 
 
 class Steps:
-    """A kernel that applies sin `n[None]` times to each x[i]; its gradient needs the number of steps."""
+    """Represent a kernel that applies sin `n[None]` times to each x[i]; its gradient needs the number of steps."""
 
     def __init__(self, size: int = 16) -> None:
         x, y = (sg.field(sg.f64, size, needs_grad=True, name=name) for name in "xy")

@@ -1,6 +1,6 @@
-"""A program whose first gradient overflows, as half of the needed slots are given; the next one is right.
+"""Run a program whose first gradient overflows because it gets half of the needed slots; the next gradient is right.
 
-Prints the message, twice. Argument: the number of threads.
+The program prints the message of the overflow twice. Its argument is the number of threads.
 """
 
 from __future__ import annotations

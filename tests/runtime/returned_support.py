@@ -1,4 +1,4 @@
-"""Backends for kernels whose result depends on the order of iterations, and closed forms of such results."""
+"""Start backends for kernels whose result depends on the order of iterations, and compare their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels in IR text that the tests of the runtime launch."""
+"""Define kernels in IR text that the tests of the runtime launch."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ TYPES = """kernel types(flag: u1, k: u8, n: i64, h: f16, out: f64[1]) {
 
 
 class Program:
-    """A program with loss = sum(y) and y = a**2 over three elements."""
+    """Represent a program with loss = sum(y) and y = a**2 over three elements."""
 
     def __init__(self) -> None:
         self.a, self.y = (sg.field(sg.f64, 3, needs_grad=True, name=n) for n in "ay")

@@ -4,12 +4,12 @@
                            [--debug] [--malloc] [--unchecked]
 
 kir: the kernels and gradients of the .kir files; raw: random kernels of adstack statements; programs: gradients of
-random programs; many: gradients of thousands of iterations. For each that pushes at all: right with the exact sizes, an
-overflow with half of every capacity and with one slot less of any one stack, right again afterwards, and nothing
-written outside its stacks in any of them (see guarded_heap.py; a stray access outside a slab ends this process).
-Prints what was done in one line of JSON.
-threads: tasks of any size are spread over so many. debug: with the checks of debug builds. malloc: memory of the C
-library, for valgrind. unchecked: code looks at no capacity, which must be noticed.
+random programs; many: gradients of thousands of iterations. For each kernel that pushes, the script checks that results
+are right with exact sizes, that half of every capacity, or one slot less of any adstack, gives an overflow, that
+results are right again afterwards, and that no launch writes outside its adstacks (see guarded_heap.py; an access
+outside a slab ends this process). It prints the numbers of launches as one line of JSON.
+--threads runs tasks of any size on this number of threads; --debug compiles with the checks of debug builds; --malloc
+takes memory from the C library, for valgrind; --unchecked leaves out the checks of capacities, which must be noticed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MOST_SINGLE = 6
 
 @dataclass
 class Subject:
-    """A kernel with adstacks, and the memory that it is launched on."""
+    """Represent a kernel with adstacks, and the memory that it is launched on."""
 
     name: str
     lowered: Lowering
@@ -66,7 +66,7 @@ class Subject:
     draws: Draws = Draws()
 
     def memory(self) -> dict[str, np.ndarray]:
-        """Return copies of the arrays, and of gradients what the kernel itself reads and writes there."""
+        """Return copies of the arrays, and of those gradients that the kernel itself reads or writes."""
         read = {state: self.arrays[name] for state, name in self.lowered.states.items()}
         return {name: array.copy() for name, array in {**self.arrays, **read}.items()}
 

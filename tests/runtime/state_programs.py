@@ -1,4 +1,4 @@
-"""Programs whose kernels overwrite contents that gradients read, judged by values alone."""
+"""Define programs whose kernels overwrite contents that gradients read, and judge them by central differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Program = Callable[[SimpleNamespace], list[Any]]
 
 
 class Run:
-    """A program of launches with the sum of x² at its end as loss."""
+    """Represent a program of launches whose loss is the sum of x² at its end."""
 
     def __init__(self, arch: str, program: Program) -> None:
         self.f = make(arch)

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of loops: what decides their range."""
+"""Define shapes of loops that differ in what decides their range."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of loops: break, continue, return."""
+"""Define shapes of loops with break, continue and return."""
 
 from __future__ import annotations
 

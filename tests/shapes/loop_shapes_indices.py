@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of loops: ranges that stand in memory, behind an index that is computed or read."""
+"""Define shapes of loops whose range is read from an array at an index that is computed or read."""
 
 from __future__ import annotations
 

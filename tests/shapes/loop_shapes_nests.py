@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of loops: how they stand to each other."""
+"""Define shapes of several loops: nested loops, and loops one after the other."""
 
 from __future__ import annotations
 

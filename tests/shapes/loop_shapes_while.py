@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of loops: while."""
+"""Define shapes of while loops."""
 
 from __future__ import annotations
 

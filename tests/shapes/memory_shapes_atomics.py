@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of memory: atomics, and the values that they return."""
+"""Define shapes of memory accesses: atomics, and the values that they return."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of memory: what parallel iterations may not read of each other."""
+"""Define shapes of memory accesses in which parallel iterations read elements that other iterations write."""
 
 from __future__ import annotations
 

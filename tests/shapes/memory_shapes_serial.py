@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of memory: serial loops over arrays that they overwrite, and integers in memory that decide."""
+"""Define shapes of memory accesses: serial loops over arrays that they overwrite, and decisions by stored integers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of memory: loads and stores, and elements that are overwritten."""
+"""Define shapes of memory accesses: loads and stores, and elements that are overwritten."""
 
 from __future__ import annotations
 

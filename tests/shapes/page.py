@@ -1,4 +1,4 @@
-"""docs/shapes.md, made of the table of shapes:  python tests/shapes/page.py
+"""Write docs/shapes.md from the table of shapes:  python tests/shapes/page.py
 
 The page is never edited by hand: a test fails if it is not what this module makes.
 """
@@ -39,7 +39,7 @@ TITLES = {
 
 
 def outcome(shape: Shape) -> str:
-    """Return the text of the middle column: what becomes of the gradient."""
+    """Return the text of the middle column: whether the gradient is right, needs a tape, or is refused."""
     if isinstance(shape.how, Refused):
         return f"refused: {shape.how.why}"
     return {"hand": "right", "tape": "right under a tape"}[shape.how]

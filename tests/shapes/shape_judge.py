@@ -1,8 +1,8 @@
 """Judge one shape on every executor, with both lowerings, both precisions and three oracles.
 
-Executors are asked through recorded launches, as `stackgrad check` does it, and judged by JAX, dual numbers and Taylor
-remainders. The interface is what users call: `kernel.grad` at the state after the last launch, and a tape over all
-launches; it must give what the classic lowering, judged by then, gives launch by launch. So must every policy.
+Recorded launches run on every executor, as in `stackgrad check`, and JAX, dual numbers and Taylor remainders judge the
+results. Then the calls of users, `kernel.grad` after the last launch and a tape over all launches, must give the
+gradient of the classic lowering, which was judged before. So must every policy.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Thrifty(LaunchExecutor):
 def panel_of_all(in_any_order: bool = True) -> OpenPanel:
     """Return a panel of the reference, in two orders and with both lowerings, and of the CPU.
 
-    in_any_order: the result is the same; else everybody takes the same order.
+    `in_any_order` is True if results do not depend on the order of iterations; else all executors use one order.
     """
     (found,), _ = present_backends(["cpu"])
     shared: dict[tuple[int, str], Lowering] = {}

@@ -1,4 +1,4 @@
-"""The table of shapes: kernels that a reverse transform gets wrong easily, one row each.
+"""Define the table of shapes: kernels that a reverse transform easily gets wrong, one entry each.
 
 A row is a maker: a function that takes fields and returns a kernel over them. Its parameters name its inputs; what a
 row does not give has the content of INPUTS. Invariant: lanes differ, outputs are not zero at the start, and unless a

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of values: integers that count, and local vectors at indices made of them."""
+"""Define shapes of values: integers that count, and local vectors at indices made of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of values: branches, booleans, states, integers, selections, functions with kinks."""
+"""Define shapes of values: branches, booleans, states, integers, selections, functions with kinks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of values: functions of one number, of what a loop carries and of what a trip makes; random numbers."""
+"""Define shapes of values: functions of numbers that a loop carries or that a trip computes; random numbers."""
 
 from __future__ import annotations
 

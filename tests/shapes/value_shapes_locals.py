@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of values: scalar locals, and what happens to them before, in and behind a loop."""
+"""Define shapes of values: scalar locals that are used before, in and after a loop."""
 
 from __future__ import annotations
 

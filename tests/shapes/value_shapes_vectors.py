@@ -1,5 +1,5 @@
 # ruff: noqa: B007 - loops that only count
-"""Shapes of values: vectors, matrices, quaternions and structs as locals."""
+"""Define shapes of values: vectors, matrices, quaternions and structs as locals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random loop nests with pushes, whose loop bounds take every form that sizing must handle.
+"""Draw random loop nests with pushes, whose loop bounds take every form that sizing must handle.
 
 Loops with steps, empty and negative ranges; bounds that are numbers, arguments, shapes, outer indices, elements (own,
 shifted, indirect, lists of row starts), their sums, differences, products, quotients, remainders, minima, maxima and
@@ -25,7 +25,7 @@ N = 6
 
 @dataclass(frozen=True)
 class Nest:
-    """A kernel with the data for its gradient; `hard` if no expression gives the depth of some loop."""
+    """Represent a kernel with the data for its gradient; `hard` means that some loop needs counting."""
 
     kernel: Kernel
     text: str

@@ -1,5 +1,7 @@
-"""Attacks on stored programs, made by rule from valid ones: every field of text by every payload, every value by every
-wrong one. `canary` is the file that code of a stranger would leave behind.
+"""Make attacks on stored programs from valid programs, by rules.
+
+Every text is replaced by every payload, and every other value by every wrong value. `canary` is the file that injected
+code would create.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def payloads(canary: Path) -> list[str]:
 
 
 def deep(levels: int) -> Any:
-    """Return operators nested in operators."""
+    """Return a JSON expression of operators nested to this depth."""
     found: Any = {"is": "Number", "value": 1}
     for _ in range(levels):
         found = {"is": "Unary", "op": "-", "arg": found}

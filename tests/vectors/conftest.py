@@ -1,4 +1,4 @@
-"""Makes the helpers of these tests importable."""
+"""Make the helper modules of this folder importable by its tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Fields, a runtime that records launches, and comparisons within bounds, for tests of known failures.
 
-What the device gives is within the error bound of each element (recorded_support.py), a closed form within twice that.
+Results of the device are within the error bound of each element (recorded_support.py), closed forms within twice the
+bound.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from stackgrad.harness.testing.bounds import BoundedResult
 
 
 class Recorded:
-    """The recorded launches of a test; arrays are named as in kernels, `y` or `x.grad`."""
+    """Hold the recorded launches of a test; arrays are named as in kernels, such as `y` or `x.grad`."""
 
     def __init__(self, launches: Capture) -> None:
         self._launches = launches

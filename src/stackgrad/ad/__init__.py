@@ -1,4 +1,4 @@
-"""Take derivatives of whole programs by reverse mode (`Tape`), forward mode (`FwdMode`), or both together.
+"""This package takes derivatives of whole programs by reverse mode (`Tape`), forward mode (`FwdMode`), or both.
 
     with sg.ad.Tape(loss): ...                    x.grad of every field
     with sg.ad.FwdMode(loss, x, seed=v): ...      loss.dual = J v

@@ -22,10 +22,10 @@ class ArrayClaim:
 
     Attributes:
         what: The name of the tape or mode in messages.
-        clears: True if derivatives that another thread left in an array are cleared when it is claimed.
+        clears: True if derivatives that another thread left in an array are set to 0 when the array is reserved.
         threads: The threads of the runtime.
-        own: The state of the thread that claims.
-        arrays: The claimed arrays, as keys.
+        own: The state of the thread that reserves the arrays.
+        arrays: The reserved arrays, as the keys of a dict.
     """
 
     def __init__(self, what: str, clears: bool) -> None:
@@ -51,11 +51,11 @@ class ArrayClaim:
         return made
 
     def meet(self, binding: Binding) -> None:
-        """Record that a launch in this thread is about to use the arrays of a binding."""
+        """Record which arrays a launch in this thread uses, so that writes to them by other threads are reported."""
         self.own.used.update(found for found in binding.arrays.values() if isinstance(found, Array))
 
     def use(self, binding: Binding) -> None:
-        """Record the arrays of a launch, and reserve those that have a gradient. Raise TapeError as `take` does."""
+        """Record the arrays of a launch, and reserve those with a gradient. Raise TapeError if one is reserved."""
         self.meet(binding)
         found = (binding.arrays[name] for name in binding.program.gradients)
         self.take(array for array in found if isinstance(array, Array))

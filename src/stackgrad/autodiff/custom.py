@@ -72,14 +72,14 @@ def grad_replaced(function: F) -> F:
 def grad_for(primal: Callable[..., Any]) -> Callable[[F], F]:
     """Register a function as the gradient of `primal`; use it as a decorator.
 
-    The gradient sees the fields as they are when it runs. It may write them, for example to rebuild content that it
-    needs; the tape puts primals back.
+    The gradient sees the fields as they are when it runs. It may write to them, for example to compute contents that
+    it needs again; the tape restores the primals afterwards.
 
     Args:
         primal: A function decorated with `grad_replaced`.
 
     Raises:
-        TapeError: `primal` is not decorated so, or has a gradient already.
+        TapeError: `primal` is not decorated with `grad_replaced`, or has a gradient already.
     """
     if not hasattr(primal, "gradient"):
         name = getattr(primal, "__name__", primal)

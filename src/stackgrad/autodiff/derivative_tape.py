@@ -1,7 +1,7 @@
-"""Run reverse mode for functions that return a derivative, whatever the program stores to gradients.
+"""Run reverse mode for functions that return a derivative, such as `hvp`, even if the program stores to gradients.
 
-To a tape, what launches store to `x.grad` is data: the backward pass adds to it. A function that returns a derivative
-must return that alone.
+A tape treats the values that launches store to `x.grad` as data, to which its backward pass adds. A function that
+returns a derivative must return the derivative alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .tape import Tape
 
 
 class DerivativeTape(Tape):
-    """Represent a tape whose backward pass begins with gradients of 0, so that they become the derivative alone."""
+    """Represent a tape that sets all gradients to 0 before its backward pass, so that they end as pure derivatives."""
 
     def _run_backward(self) -> None:
         clear_all_gradients()

@@ -16,7 +16,7 @@ class FieldsSnapshot:
 
     Attributes:
         launch_number: The number of the next launch that draws random numbers.
-        contents: For each array, its content and its version.
+        contents: For each array, a copy of its contents, and its array version.
     """
 
     def __init__(self) -> None:

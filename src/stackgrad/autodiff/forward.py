@@ -1,6 +1,6 @@
 """Compute derivatives of whole programs in forward mode: `FwdMode` launches tangent kernels for all kernels.
 
-Invariant: while the mode is active, `x.dual` of a field is the derivative of its content along the seeds. A field
+Invariant: while the mode is active, `x.dual` of a field is the derivative of its contents along the seeds. A field
 carries a tangent if it has needs_grad or needs_dual, or is a parameter or loss of the mode: derivatives end where those
 of reverse mode do. Gradients that are launched inside have tangents too, `x.grad.dual`: the second derivative.
 """
@@ -45,12 +45,12 @@ class FwdMode:
 
     A gradient, x.grad, may be a loss: with a tape inside, `x.grad.dual` is H v, as `sg.ad.hvp` returns it. What the
     host or a function or kernel of `no_grad` writes inside is constant and has no tangent, as it has no adjoint on a
-    tape. What no launch has used before is an input, and keeps its tangent. On exit the duals of parameters are 0
-    again; duals that fields did not have before, losses and parameters apart, are dropped.
+    tape. An element that no launch has used before is an input, and keeps its tangent. On exit the duals of
+    parameters are 0 again; duals that fields did not have before, losses and parameters apart, are dropped.
 
     Args:
         loss: A field or ndarray, or a list of them.
-        param: What is moved: a field or ndarray of a real type, or a list of them.
+        param: The input to differentiate by: a field or ndarray of a real type, or a list of them.
         seed: The direction, an array of the shape of `param` or flat, or a list of one for each parameter; None for 1
             if the parameter has one element. With an axis in front, (n, *shape), it is a batch of n directions:
             `jacobian(loss)` is (n, *loss.shape), and `loss.dual` has the first.
@@ -155,7 +155,7 @@ class FwdMode:
         """Return the derivatives of a loss along all directions; None means the only loss.
 
         The shape is (*shape), or (n, *shape) for n directions, with the axes of elements of vectors and matrices last.
-        A loss that is none of this mode raises TapeError.
+        A loss that was not given to this `FwdMode` raises TapeError.
         """
         tensor = self.losses[0] if loss is None and len(self.losses) == 1 else loss
         if not any(tensor is one for one in self.losses):
@@ -194,7 +194,7 @@ class FwdMode:
     ) -> None:
         """Launch the tangent kernel of a grad kernel once for each direction, from the same adjoints.
 
-        See `launch_grad` for `replaced`.
+        `replaced` returns, for a direction, the arrays that the launch uses in place of the bound ones.
         """
         program, duals, is_taped = binding.program, self._of(binding), backward is binding.taped
         own = {name + GRAD for name in program.gradients}
@@ -298,7 +298,7 @@ class FwdMode:
     def before_host_write(self, array: Array, place: Any) -> None:
         """Set the tangents of the elements that the host overwrites to 0.
 
-        What no launch has used yet is an input, and keeps its tangent.
+        An element that no launch has used yet is an input, and keeps its tangent.
         """
         duals, known = self._duals.get(array), self._touched.get(array)
         if duals is None or known is None or array._dual is None:

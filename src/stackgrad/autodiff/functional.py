@@ -91,7 +91,7 @@ def jacobian(
     batch: int = BATCH,
     budget_bytes: int = DEFAULT_BUDGET,
 ) -> Any:
-    """Return the Jacobian: for each output and parameter an array (*output's shape, *parameter's shape).
+    """Return the Jacobian: for each output and parameter an array of shape (*output.shape, *parameter.shape).
 
     A list of outputs gives a list, of lists for a list of parameters. Raises TapeError as `jvp` and `vjp` do, and
     OptionError for another mode.
@@ -186,7 +186,7 @@ def hessian(
 
 
 def _tangents(outputs: Any, params: Any, run: Callable[[], Any], v: Any) -> list[np.ndarray]:
-    """Return the forward-mode derivative J v of each output along `v`."""
+    """Return the derivative J v of each output along the direction `v`, computed by forward mode."""
     _refuse_inside("jvp")
     mode = FwdMode(_listed(outputs), params, v)
     try:
@@ -272,7 +272,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def _like(given: Any, found: list[T]) -> T | list[T]:
-    """Return the list of results if the user passed a list, and its only item if not."""
+    """Return the list `found` of results if the user's argument `given` was a list, else the only item of `found`."""
     return found if _is_list(given) else found[0]
 
 
@@ -310,8 +310,8 @@ def _split(rows: np.ndarray, tensors: list[Any], front: bool = False) -> list[np
 
     If `front` is true, the arrays have the shape (rest, *shape).
 
-    In front of a number, the axis of a batch alone would look like a single direction, so a number has one element
-    then.
+    In that case the shape of a number counts as (1,), because an array with no axis but the batch axis would look like
+    a single direction.
     """
     found, at = [], 0
     for tensor in tensors:

@@ -77,7 +77,7 @@ class HostReads:
     def read(self, array: Array, at: Any) -> bool:
         """Warn, or raise TapeError if `strict`, if the host reads elements with a derivative; `at` None means all.
 
-        Return True if the program was told that the derivative of these elements ends there.
+        Return True if a warning has told the program that the derivative of these elements ends at this read.
         """
         place = site()
         if place in self._places:
@@ -150,7 +150,7 @@ class HostReads:
             record: The launch.
             name: The name of the array in the kernel.
             number: The number of the launch among the events.
-            depth: Number of launches in the chain so far.
+            depth: Number of launches that the search has followed backward so far.
         """
         if depth > DEPTH:
             return True
@@ -269,7 +269,7 @@ def _names(record: LaunchRecord, array: Array) -> list[str]:
 
 
 def _meet(boxes: Iterable[Box], box: Box) -> bool:
-    """Return True if one of the boxes shares an element with `box`."""
+    """Return True if at least one of the boxes shares an element with `box`."""
     return any(intersect_boxes(one, box) is not None for one in boxes)
 
 

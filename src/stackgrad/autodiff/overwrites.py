@@ -1,9 +1,9 @@
 """Record writes that a tape does not differentiate, and set the adjoints of the overwritten elements to zero.
 
-What the host writes, or a launch that the tape does not differentiate, is constant to the tape. So the
-gradients of earlier launches must not see the adjoint of the content that replaced their results. Only elements that an
-earlier gradient of the tape touches are cleared: other elements are inputs, and the user wants the derivative at the
-content that was written.
+Values that the host writes, or a launch that the tape does not differentiate, are constant to the tape. So the
+gradients of earlier launches must not see the adjoints of the values that replaced their results. Only elements that an
+earlier gradient of the tape touches are cleared: other elements are inputs, and the user wants the derivative with
+respect to the values that were written.
 """
 
 from __future__ import annotations
@@ -143,6 +143,6 @@ def _axis(part: Any, extent: int) -> slice:
 
 
 def intersect_box_lists(boxes: Iterable[Box], others: Iterable[Box]) -> list[Box]:
-    """Return the intersections of each box of one list with each box of the other."""
+    """Return the non-empty intersections of each box of one list with each box of the other list."""
     others = list(others)
     return [found for a in boxes for b in others if (found := intersect_boxes(a, b)) is not None]

@@ -1,10 +1,10 @@
 """Run reverse mode for whole programs: `Tape` records launches and runs their gradients backward.
 
-Rules. All active tapes record, and watch writes. Content that the host writes, or a launch that is not recorded, is
-constant: adjoints of what it replaces end there, unless the tape has not used it before. A gradient is taken at the
-state right after its launch, wherever later writes went, and the primals have their final values again afterwards. If
-the body of a tape raises, nothing runs backward. Inside a function of `grad_for`, gradients are taken at the present
-state.
+Rules. All active tapes record launches and watch writes. Values that the host writes, or a launch that is not recorded,
+are constant: the adjoints of the values that they replace become 0, unless the tape has not used these elements before.
+A gradient sees the contents right after its launch, even if they were overwritten since, and the primals have their
+final values again afterwards. If the body of a tape raises, nothing runs backward. Inside a function of `grad_for`,
+gradients see the present contents.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Tape(TapeReplay):
         with sg.ad.Tape(loss):
             run()
 
-    A tape inside another one takes its own gradient, a constant to the outer one, which records the same launches: the
-    outer tape clears the gradients again before its own backward pass, and must have been made with
+    A tape inside another one computes its own gradient, which is a constant to the outer tape. The outer tape records
+    the same launches; it clears the gradients again before its own backward pass, and must have been made with
     clear_gradients=True. A tape is entered once; `replay()` runs its launches again.
 
     What the host writes inside the block, as x[i] = 2 and x.fill(0), is constant, and so is what functions and kernels
@@ -62,10 +62,10 @@ class Tape(TapeReplay):
             `validation.py`.
         grad_check: Fields whose gradient is compared with finite differences after the block; raises GradCheckError.
         weights: A weight for each loss; None for 1.
-        seed: An array of the loss' shape, which then may be any; the gradient is that of sum(seed * loss). A list of
-            them for a list of losses.
-        budget_bytes: Maximum of saved state: what is overwritten inside the block and read by a gradient. `used_bytes`
-            is what was needed.
+        seed: An array of the shape of the loss; the gradient is that of sum(seed * loss). With a seed, a loss may have
+            any number of elements. For a list of losses, a list of seeds.
+        budget_bytes: Maximum of saved bytes: copies of contents that are overwritten inside the block and that a
+            gradient reads. `used_bytes` is the number of bytes that were saved.
         retain: True to keep that state after the block, so that `grad()` can run again.
     """
 
@@ -211,7 +211,7 @@ class Tape(TapeReplay):
             RUNTIME.tapes = RUNTIME.tapes[:-1]
 
     def _forget(self) -> None:
-        """Record the fields' versions at the tape's end if it has `retain`, else drop the contents that it saved."""
+        """Record the array versions at the end of a tape made with `retain`; for others, drop the saved contents."""
         if self.retain:
             self._final = {array: array.version for array in self._log.arrays()}
         else:
@@ -237,7 +237,7 @@ class Tape(TapeReplay):
         self._had_inner = True
 
     def instead(self, binding: Binding, scalars: Scalars) -> Binding | None:
-        """Return a binding that records the order of atomics, to be launched in place of this one, or None."""
+        """Return a binding to launch in place of this one, which records the order of atomics; None if not needed."""
         if not self._counts:
             return None
         self._log.keep_own(binding)
@@ -286,7 +286,7 @@ class Tape(TapeReplay):
 
     @property
     def _counts(self) -> bool:
-        """Return True if launches count for this tape: neither a custom gradient nor an inner backward pass runs."""
+        """Return True if this tape handles launches now: neither a custom gradient nor an inner backward pass runs."""
         return (self.recording or self.constant) and isinstance(RUNTIME.tapes[-1], Tape)
 
     def _ends(self, binding: Binding, scalars: Scalars) -> dict[str, list[Box]]:

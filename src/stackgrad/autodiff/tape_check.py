@@ -1,7 +1,8 @@
 """Implement `Tape(..., grad_check=[x])`: compare the gradient of the block with finite differences of its launches.
 
 The block itself cannot run again, so its launches, its calls of grad_replaced and no_grad functions and the host's
-writes are repeated in order. Writes by the host are recorded by their result: the content before the next launch.
+writes are repeated in order. A write by the host is recorded as its result: the contents of the array before the next
+launch.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class TapeCheck:
     def host_write(self, array: Array) -> None:
         """Record that the host is about to write an array. Raise TapeError if the array has a gradient.
 
-        The tape takes what is written for what was there, and a check that repeats the write would see that nothing
-        depends on the earlier contents.
+        The tape computes the derivative with respect to the values that the host writes. A check that repeats the write
+        would overwrite the elements that it varies, and find that nothing depends on them.
         """
         if array.needs_grad:
             raise TapeError(

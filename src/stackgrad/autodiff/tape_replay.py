@@ -41,7 +41,7 @@ class TapeReplay:
     def grad(self, seed: Any = None) -> None:
         """Run the tape's backward pass again, with other cotangents if `seed` is given.
 
-        Gradients are cleared before if the tape clears them on entry.
+        Gradients are set to 0 before the pass if the tape sets them to 0 on entry.
 
         Args:
             seed: Another cotangent for a single loss, of its shape or flat; None for the cotangents of the tape.

@@ -3,9 +3,9 @@
 Launches know what they read and overwrite as boxes of elements, found from their arguments. So a program that is
 indexed by time (step t reads x[t], writes x[t + 1]) saves nothing.
 
-The log is a list of recorded launches and saved contents in order of time. Going backward, each of these is swapped
-with the present one before the gradients of earlier launches run. Going forward again swaps once more, which puts the
-final contents back exactly, because every swap is its own inverse.
+The log is a list of recorded launches and saved contents in order of time. The backward pass exchanges each saved
+content with the present contents of its array before the gradients of earlier launches run. Afterwards all exchanges
+are made once more, which restores the final contents exactly, because every exchange is its own inverse.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class LaunchRecord:
     Attributes:
         binding: The kernel with the memory that it ran on.
         scalars: The scalar arguments by name.
-        draws: The key of the random numbers.
+        draws: The key of the random numbers that the launch drew.
         versions: Versions, right after the launch, of the fields that the gradient reads.
         reads: The boxes that the gradient reads of each field.
-        foreign: Copies of the NumPy arrays, exported fields and gradients that the gradient reads, as no tape can
-            put back what they held.
-        before: The content before the launch of the arrays that the launch may have written, as far as it is needed.
+        foreign: Copies of the NumPy arrays, exported fields and gradients that the gradient reads, because no tape can
+            restore their earlier contents.
+        before: Copies, made before the launch, of the needed parts of the arrays that the launch may have written.
         site: File and line of the call.
     """
 
@@ -244,7 +244,7 @@ class StateLog:
     def unseen_content(self, backward: BoundGradient, name: str) -> BeforeContent:
         """Return a copy of an array that a gradient reads and that no saved contents can put back.
 
-        Launches that find the same content of a gradient share one copy.
+        Launches that read a gradient while it has the same contents share one copy of it.
         """
         array = backward.arrays.get(name)
         shared = isinstance(array, Array) and array.is_grad and not array.exported and self._mode is None
@@ -258,7 +258,7 @@ class StateLog:
         return made
 
     def keep_own(self, binding: Binding) -> None:
-        """Count the arrays that were made for this launch alone, such as records of atomics, against the budget."""
+        """Count arrays that exist for this launch alone, such as records of atomics, against the memory budget."""
         size = sum(array.nbytes for array in binding.own.values())
         if size:
             why = f"the gradient of kernel {binding.program.label} needs the order in which its atomics ran"
@@ -369,7 +369,7 @@ class StateLog:
             self.guard.check(record)
 
     def disturb(self, array: Array) -> None:
-        """Save the contents of a primal once, because a user's gradient function is about to write it."""
+        """Save the contents of a primal, unless they are saved already, before a user's gradient function writes it."""
         if array.is_grad or array in self._disturbed:
             return
         why = "a gradient function overwrites it"

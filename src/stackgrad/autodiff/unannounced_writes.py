@@ -1,12 +1,12 @@
 """Detect writes by other code to arrays whose memory was exported, by comparing the memory with copies.
 
-Code that holds a view of an array can write the array without telling the runtime. The content written so is constant,
-like what the host writes in sight: adjoints and tangents of the earlier contents end. So a tape, and forward
-mode, keep a copy of each exported array with a derivative that their launches touched, and compare the copy with memory
-before anything touches the array again. An array that was never exported costs nothing.
+Code that holds a view of an array can write the array without telling the runtime. The values written in this way are
+constant, like those of a write that the runtime sees: adjoints and tangents of the earlier contents become 0. So a
+tape, and forward mode, keep a copy of each exported array with a derivative that their launches touched, and compare
+the copy with memory before anything touches the array again. An array that was never exported costs nothing.
 
-Invariant: outside of a launch and of a write in sight, a copy differs from memory only where something was written
-without notice. A write that leaves the same bits cannot be told from no write.
+Invariant: outside of launches and of writes that the runtime sees, a copy differs from memory only where something was
+written without notice. A write that leaves the same bits is not noticed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _ArrayContent:
     Attributes:
         memory: The memory of the array.
         content: The copy of what the array should contain.
-        pending: Boxes that the host was about to write in sight, not yet copied.
+        pending: Boxes that the host announced it would write, and that are not copied yet.
     """
 
     memory: np.ndarray
@@ -70,7 +70,7 @@ class ExpectedContents:
 
         Args:
             array: The array. It is copied as a whole when it is met for the first time.
-            boxes: The boxes to accept, or None for the whole array.
+            boxes: The boxes to copy, or None for the whole array.
         """
         found = self._known.get(array)
         if found is None:
@@ -149,6 +149,6 @@ def _whole(array: Array) -> Box:
 
 
 def _bits(memory: np.ndarray, box: Box) -> np.ndarray:
-    """Return the bits of each element of a box, as unsigned integers: NaNs equal themselves, and -0.0 is not 0.0."""
+    """Return the bits of a box's elements as unsigned integers, so that NaN equals NaN, and -0.0 differs from 0.0."""
     inside: np.ndarray = memory[(*box, ...)]  # type: ignore[arg-type]
     return inside.view(f"u{memory.dtype.itemsize}")

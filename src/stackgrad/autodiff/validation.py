@@ -2,12 +2,12 @@
 
 A tape saves what launches and the host overwrite, because it is told of them. Nobody tells it of a write through an
 exported view, a DLPack capsule, a NumPy array or tensor that a kernel was given, or a pointer. Such a write is no part
-of the program that the tape differentiates: the adjoint of the old content would pass to whoever made it. For exported
-arrays the tape looks for such writes itself, and ends adjoints (see `unannounced_writes.py`); then validation only
-warns. So
+of the program that the tape differentiates: the adjoint of the written value would pass to the launch that computed the
+earlier value. For exported arrays the tape itself looks for such writes and sets the adjoints to 0 (see
+`unannounced_writes.py`); then validation only warns. So
 
 * what a launch touched is compared, before the next launch or write of the host that touches it and at the end of the
-  block, with a copy of the contents that it was left with: the *expected* content;
+  block, with a copy of the contents that the launch left in it: the *expected* contents;
 * what the gradient of a launch reads is hashed right after the launch, and again before that gradient runs.
 
 Invariant: `ExpectedContent.content` is what memory holds if nothing was written without notice, also while the tape
@@ -147,7 +147,7 @@ class Validation:
         self._follow_aliases([a for name in writes if isinstance(a := binding.arrays.get(name), np.ndarray)])
 
     def _meet(self, key: object, binding: Binding, name: str, by: str) -> ExpectedContent:
-        """Return the expected contents of an array that is used for the first time: a copy of its memory."""
+        """Store and return the expected contents of an array that is used for the first time: a copy of its memory."""
         array = binding.arrays[name]
         if isinstance(array, Array):
             known, memory = (array.label, array.needs_grad), array.memory
@@ -176,7 +176,7 @@ class Validation:
     def end(self) -> None:
         """Raise ValidationError, or warn, if memory was written without notice by the end of the tape's block.
 
-        A write without notice to memory that was copied, and is not used any more, does no harm.
+        A write without notice does no harm if gradients read a copy of the memory and no launch uses it any more.
         """
         for key, found in self._expected.items():
             self._compare(key, [_all(found.memory)], "when the tape's block ended", harmless=_is_copied(key))
@@ -187,8 +187,8 @@ class Validation:
         Args:
             key: The memory.
             boxes: The boxes to look at.
-            when: The time of the look, for the message.
-            harmless: True to warn, False to raise; None to decide by what the tape does about such writes.
+            when: A text that says when the comparison takes place, for the message.
+            harmless: True to warn, False to raise; None to warn only if gradients stay right.
         """
         found = self._expected.get(key)
         element = found.changed(boxes) if found else None
@@ -262,7 +262,7 @@ def _is_copied(key: object) -> bool:
 
 
 def _is_followed(key: object, found: ExpectedContent) -> bool:
-    """Return True if gradients stay right although an array was written without notice."""
+    """Return True if a write without notice to this memory leaves gradients right, so that a warning is enough."""
     return key.exported if isinstance(key, Array) else not found.carries
 
 
@@ -275,7 +275,7 @@ def _all(array: np.ndarray) -> Box:
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """Return the bits of each element, as unsigned integers: NaNs equal themselves, and -0.0 is not 0.0."""
+    """Return the bits of each element as unsigned integers, so that NaN equals NaN, and -0.0 differs from 0.0."""
     return np.ascontiguousarray(array).reshape(array.shape).view(f"u{array.dtype.itemsize}")
 
 
@@ -291,6 +291,6 @@ def _hash(record: LaunchRecord) -> bytes:
 
 
 def _place(key: object, element: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the index of an element as the user writes it, offset included."""
+    """Return the index of an element as the user writes it, that is, with the index offset of the field added."""
     offset = key.offset if isinstance(key, Array) else ()
     return tuple(i + o for i, o in zip(element, offset)) if offset else element

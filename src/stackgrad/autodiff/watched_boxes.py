@@ -27,7 +27,8 @@ class WatchedBoxes:
     def endangered(self, writes: list[Box]) -> tuple[list[Box], LaunchRecord | None]:
         """Return the parts of the tracked boxes that writes would destroy, and a record whose gradient reads one.
 
-        A box that is written as a whole is forgotten: what is saved now is what its readers need.
+        A tracked box that is written as a whole is tracked no more, because the contents that its readers need are
+        saved now.
         """
         if self.around is None or all(intersect_boxes(self.around, w) is None for w in writes):
             return [], None

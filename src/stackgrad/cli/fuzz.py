@@ -1,6 +1,7 @@
 """Run the commands `fuzz`, `replay`, `reduce` and `bisect`, which compare executors on random programs.
 
-A finding is made small, kept, run again, and traced to the statement where executors part.
+The commands find a program on which executors disagree, store and repeat it, shrink it, and locate the statement or
+pass at which the executors first differ.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ def replay_all(roots: Sequence[Path], backends: tuple[str, ...], loud: bool = Fa
     Args:
         roots: Entries, or folders of entries.
         backends: The backends to compare.
-        loud: True to print entries that pass too, and to refuse folders without entries.
+        loud: True to print the entries that pass, too, and to raise an error for a folder without entries.
     """
     failed = count = 0
     try:

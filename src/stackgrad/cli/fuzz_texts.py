@@ -15,7 +15,7 @@ MOST_SHOWN = 20
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run the compiler on texts that are almost IR. Return 1 if one made it fail in an undeclared way, else 0."""
+    """Run the compiler on texts that are almost IR. Return 1 if one raised an error that is not stackgrad's, else 0."""
     seed = random.SystemRandom().randrange(1 << 40) if given.seed is None else given.seed
     seconds = SECONDS if given.seconds is None and given.cases is None else given.seconds
     found = fuzz_texts(seed, given.cases, seconds, given.processes)
@@ -26,7 +26,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def show(found: TextStatistics) -> None:
-    """Print the texts that made the compiler fail, with the options that repeat each."""
+    """Print the texts on which the compiler failed, each with the command-line options that repeat it."""
     for seed in sorted(found.problems)[:MOST_SHOWN]:
         print(f"\nFOUND: seed {seed}: {found.problems[seed]}")
     if len(found.problems) == 1:

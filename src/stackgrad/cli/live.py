@@ -1,4 +1,4 @@
-"""Show the progress of a long run: as a line redrawn by rich in a terminal, else as a plain line now and then."""
+"""Show the progress of a long run: in a terminal as a line that rich redraws, else by a plain line now and then."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def hunt(
 
 
 def _where(backend: str) -> tuple[str, ...]:
-    """Return, as a tuple, the name of the executor that runs a mutant's backend, or () if it cannot run here."""
+    """Return a tuple with the name of the executor that runs the backend of a mutant, or () if it cannot run here."""
     found, _ = present_backends([JUDGED if backend == "vulkan" else backend])
     return tuple(e.name for e in found)
 
@@ -70,8 +70,8 @@ def _hunt_one(
 ) -> tuple[Statistics, int]:
     """Return the statistics of the fuzzing run that found a mutant, or of the last run, and the number of cases.
 
-    A case that also fails without the mutant proves nothing, and the hunt goes on behind it. `clean` tells of programs
-    if they pass without mutants; this function adds to it.
+    A case that also fails without the mutant proves nothing, and the search goes on with the next case. `clean` records
+    which programs pass without mutants; this function adds to it.
     """
     first, deadline = seed, time.monotonic() + seconds
     while True:

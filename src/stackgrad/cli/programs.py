@@ -35,7 +35,7 @@ class ProgramRun:
     Attributes:
         launches: The launches that were kept.
         totals: Number of launches by (kernel, direction).
-        findings: What was noticed while it ran, such as the first NaN.
+        findings: Texts on faults that were noticed while the program ran, such as the first NaN.
         error: How the program ended, or None if it ended well.
     """
 

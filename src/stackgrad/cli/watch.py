@@ -1,7 +1,8 @@
 """Watch a whole program: record launches of every kernel, count all of them, and notice the first NaN.
 
-For each kernel specialization and direction the first launches are kept, and a later one: the launch whose number is
-the greatest power of two. It lies at least half way through the program, at the price of log2(launches) copies.
+For each kernel specialization and direction the module keeps the first launches, and one later launch: that whose
+number is the greatest power of two. It lies in the second half of the program's launches, and finding it costs
+log2(launches) copies.
 """
 
 from __future__ import annotations

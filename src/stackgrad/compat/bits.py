@@ -21,8 +21,8 @@ def fns(mask: Any, base: Any, offset: Any) -> Any:
     Args:
         mask: The bits.
         base: Position where the search begins; its bit counts.
-        offset: Number of the set bit, counted from `base`, up if it is positive and down if it is negative. 0 asks for
-            the bit at `base` itself.
+        offset: n, the number of the set bit counted from `base`: upward if n is positive, downward if it is negative. 0
+            asks for the bit at `base` itself.
     """
     bits = cast(mask, u32)
     step = 1

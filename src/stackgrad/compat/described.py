@@ -19,7 +19,7 @@ _PUBLIC = {".math": "sg.math", ".ad": "sg.ad", ".linalg": "sg.linalg", ".types":
 
 
 def text_of(peer: str, path: str, name: str) -> str:
-    """Return the text of docs/migrating.md on a name of a peer: its name in stackgrad, or a sentence.
+    """Return the text of docs/migrating.md on a name of a peer: the corresponding name in stackgrad, or a sentence.
 
     Args:
         peer: The peer.

@@ -1,4 +1,4 @@
-"""Define the names of `quadrants.lang.graph`, which group launches; here they do not change what is executed."""
+"""Define the names of `quadrants.lang.graph`, which group launches into GPU graphs there and have no effect here."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ class Program:
         return current_cfg()
 
     def get_kernel_profiler_total_time(self) -> float:
-        """Return the seconds of all launches since `init(kernel_profiler=True)`."""
+        """Return the total run time of all launches since `init(kernel_profiler=True)`, in seconds."""
         from .profiler import get_kernel_profiler_total_time
 
         return get_kernel_profiler_total_time()
 
 
 class Patchable(type):
-    """Let a program replace `materialize` of a class, which is then called before fields are first used."""
+    """Let a program replace `materialize` of a class; the replacement is called before fields are first used."""
 
     def __setattr__(cls, name: str, value: object) -> None:
         """Set an attribute of the class; a new `materialize` is called before fields are first used."""
@@ -49,7 +49,7 @@ def _materialize() -> None:
 
 
 class PyQuadrants(metaclass=Patchable):
-    """Represent the runtime as the peers do; a program may replace its `materialize` and `clear`, which are called.
+    """Represent the runtime as the peers do; a program may replace its methods `materialize` and `clear`.
 
     Attributes:
         prog: The program.

@@ -1,7 +1,7 @@
 """Find the value of a peer's name: in the modules of this package, in stackgrad, or among the refused names.
 
-Invariant: what is refused is a value too, so that `from quadrants import NAME` works in a program that never uses the
-name; each use of it raises an error with a cure.
+Invariant: a refused name has a value too, so that `from quadrants import NAME` works in a program that never uses the
+name; each use of the value raises an error with a cure.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def homes_of(path: str) -> tuple[str, ...]:
 
 
 def _is_general(path: str) -> bool:
-    """Return True if renamings that hold for all modules also apply to names of this module of a peer."""
+    """Return True if the table of renamings that are not tied to a module applies to names of this module of a peer."""
     return "" in homes_of(path) or path.partition(".")[0] == "types"
 
 

@@ -32,7 +32,7 @@ class PeerModule(ModuleType):
             self.__version_str__ = ".".join(map(str, PEERS[peer]))
 
     def __getattr__(self, name: str) -> Any:
-        """Return the value of a name, and keep it. Raise MissingName, an AttributeError with a cure, if it has none."""
+        """Return and store the value of a name. Raise MissingName, an AttributeError with a cure, if it has none."""
         if name.startswith(("__", "stackgrad_", "is_stackgrad_")):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value, is_lasting = value_of(self.stackgrad_peer, self.stackgrad_path, name)

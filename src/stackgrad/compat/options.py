@@ -96,7 +96,7 @@ def _parsed(variable: str, name: str, text: str) -> Any:
 
 
 class extension:  # noqa: N801 - the name of the peers
-    """List the extensions that programs pass to `is_extension_supported` of the peers."""
+    """List the optional features, "extensions", that programs of the peers pass to `is_extension_supported`."""
 
     sparse, quant, mesh = "sparse", "quant", "mesh"
     data64, adstack, bls, assertion, extfunc, quant_basic = (

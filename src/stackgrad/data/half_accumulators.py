@@ -1,9 +1,9 @@
 """Accumulate f16 gradients of other libraries in f32, so that sums of many terms do not lose precision.
 
 torch wants the gradient of an f16 tensor in f16. A sum of many terms in f16 would stop growing at some size. So kernels
-add to an accumulator in f32, which is rounded into the gradient. Invariant: after a launch the gradient of the other
-library is the rounded accumulator. Before a launch, the accumulator takes over the elements that someone else has
-written since, and only those.
+add to an accumulator in f32, which is rounded and stored to the gradient. Invariant: after a launch the gradient of the
+other library is the rounded accumulator. Before a launch, those elements of the gradient that other code has written
+since are copied to the accumulator, and no others.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def accumulator_of(narrow: np.ndarray, owner: Any = None, on_device: bool = Fals
 
     Args:
         narrow: The gradient, of any real dtype.
-        owner: The tensor whose gradient it is. All calls with one owner return one accumulator, so that no launch
-            rounds what the next launch adds to. None for a new accumulator.
+        owner: The tensor to which the gradient belongs. All calls with the same owner return the same accumulator, so
+            that sums are not rounded between launches. None for a new accumulator.
         on_device: True if the memory of the gradient lies on a device.
 
     Returns:
@@ -101,9 +101,9 @@ def accumulators_of(arrays: Iterable[Any]) -> tuple[Accumulator, ...]:
 
 
 def rounding_launch(found: tuple[Accumulator, ...]) -> AbstractContextManager[None]:
-    """Return a context manager for a launch, which fills accumulators before it and rounds them into gradients after.
+    """Return a context manager for a launch, which keeps accumulators and the gradients that they stand for equal.
 
-    It refreshes the accumulators before the launch, and rounds them into the gradients after the launch.
+    It refreshes the accumulators before the launch, and stores them, rounded, to the gradients after the launch.
     """
     return _around(found) if found else _NOTHING
 

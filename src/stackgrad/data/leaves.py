@@ -35,9 +35,9 @@ class ForeignArray:
 
     Attributes:
         memory: The memory.
-        grad: The array that gathers its adjoint (see `halves`), or None.
+        grad: The array to which kernels add its adjoint (see `half_accumulators.py`), or None.
         read_only: True if a kernel must not store to the memory.
-        owner: The object that the caller gave.
+        owner: The object that the caller passed, such as a torch tensor.
     """
 
     memory: np.ndarray
@@ -54,8 +54,9 @@ def foreign(value: Any, needs_grad: bool | None) -> ForeignArray | None:
     """Return an array of another library as a ForeignArray, or None if the value is no array.
 
     Args:
-        value: A NumPy array, torch tensor, JAX array, array of a GPU, or a finished leaf; or any other value.
-        needs_grad: True demands an adjoint, False ignores it, and None takes it if it is there.
+        value: A NumPy array, torch tensor, JAX array, array of a GPU, or a ForeignArray; or any other value.
+        needs_grad: True if the array must have an adjoint, False to ignore an adjoint, None to use the adjoint if there
+            is one.
 
     Raises:
         ArgumentMismatch: A kernel cannot use the array.

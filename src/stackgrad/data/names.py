@@ -10,7 +10,7 @@ class ByElement(type):
 
     Attributes:
         axes: Number of axes of an element: 1 for vectors, 2 for matrices.
-        holder: The class that an array must have besides.
+        holder: The class, of ndarrays or of any tensors, that an array must be an instance of as well.
     """
 
     axes: int

@@ -47,7 +47,7 @@ def axes(*numbers: int) -> Axes:
         *numbers: Different numbers from 0 to 11.
 
     Raises:
-        FieldError: A number occurs twice, or is none of these.
+        FieldError: A number occurs twice, or is not from 0 to 11.
     """
     if len(set(numbers)) != len(numbers) or not all(0 <= n < len(LETTERS) for n in numbers):
         raise FieldError(f"{numbers} are no axes", f"give different numbers from 0 to {len(LETTERS) - 1}")
@@ -86,7 +86,7 @@ class SNode:
             sg.root.dense(sg.i, 4).dense(sg.ij, 8).place(x)  # x has shape (32, 8)
 
         Args:
-            axes: `sg.i`, `sg.ij` or another value of their kind.
+            axes: `sg.i`, `sg.ij` or another `Axes` object.
             dimensions: An extent for each axis, or one extent for all of them.
 
         Raises:
@@ -111,7 +111,7 @@ class SNode:
 
         Args:
             *fields: Fields made without a shape, or their gradients `x.grad`; also lists of them.
-            offset: The first index of each axis, or one for all; None for 0.
+            offset: The first index of each axis, or one index for all axes; None for 0.
 
         Raises:
             FieldError: An argument is no field, is placed already, or has a gradient placed elsewhere.
@@ -184,7 +184,7 @@ class SNode:
 
 
 class FieldTree:
-    """Track the fields that were allocated through the nodes of one tree, and if the tree is closed.
+    """Track the fields that were allocated through the nodes of one tree, and whether the tree is closed to new fields.
 
     Attributes:
         arrays: The arrays of these fields, as long as they live.

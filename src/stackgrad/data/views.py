@@ -1,7 +1,7 @@
 """Define `sg.BufferView`: a contiguous part of an array of one axis, which kernels use as an array.
 
 Invariant: a view consists of an array, the number of its first element and a size, which are fixed when it is made. All
-elements lie in the array. A kernel gets offset and size as numbers of the launch: another part of the array, or of
+elements lie in the array. A launch passes offset and size to the kernel as numbers: another part of the array, or of
 another array of its type, needs no other specialization.
 """
 

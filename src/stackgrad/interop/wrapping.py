@@ -1,8 +1,8 @@
 """Wrap kernels as pure functions from arrays to arrays, so that torch and JAX can differentiate them.
 
-A kernel writes arrays that it is given. Some of its parameters are its results; a call allocates them, filled with
-zeros, and returns them, so the function has no side effects. Its gradient is the grad kernel, at the arrays as the call
-left them.
+A kernel writes to arrays among its arguments. The user says which parameters are results; a call of the function
+allocates the results, filled with zeros, and returns them, so the function has no side effects. The gradient of the
+function is the grad kernel, which runs on the arrays as the call left them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ a function of the other arguments of the call that returns a shape or (shape, dt
 
 @dataclass(frozen=True)
 class WrappedLaunch:
-    """Hold the facts about a forward launch that its gradient needs: the random key and what fields held.
+    """Hold the facts about a forward launch that its gradient needs: random key, field versions and copied gradients.
 
     Attributes:
         draws: The key of the random numbers of the launch.
@@ -54,12 +54,12 @@ class WrappedKernel:
     """Represent a kernel as a pure function: some array parameters are its inputs, the others its results.
 
     Attributes:
-        kernel: The kernel, without an object if it is a method.
-        prefix: The object if the kernel is a method, else empty.
-        params: All parameters in order, without that of the object.
+        kernel: The kernel; if it is a method, not bound to an object.
+        prefix: A tuple of the object to which a method is bound, else an empty tuple.
+        params: All parameters in order, without the parameter for the object of a method.
         defaults: The default values of parameters by name.
-        out: The form of each result by name.
-        names: The parameters in order, without the results.
+        out: For each result by name, its shape and dtype, or how to find them; see `_result`.
+        names: The parameters that a call passes, in order: all but the results.
 
     Raises:
         ArgumentError: The object is no kernel, or `out` does not fit it.
@@ -149,7 +149,8 @@ class WrappedKernel:
             out: The results as the launch left them, by name.
             cotangents: The cotangents of the results by name. The gradient overwrites them.
             launched: The record of the launch.
-            places: Zeros to add the gradients to, by name; None for new arrays that the host may read.
+            places: Arrays of zeros, by argument name, to which the gradients are added; None to allocate arrays that
+                the host may read.
 
         Raises:
             ArgumentError: A field that the kernel uses was written since the launch.

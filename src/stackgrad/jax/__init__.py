@@ -31,7 +31,7 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
 
     Args:
         kernel: A kernel.
-        out: The results and their form, as for `sg.torch.wrap`.
+        out: The names of the results, with their shapes and dtypes, as for `sg.torch.wrap`.
 
     Raises:
         ArgumentError: `out` does not fit the kernel, or, in a call, the arguments do not.

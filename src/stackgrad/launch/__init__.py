@@ -1,4 +1,4 @@
 """This package turns calls of kernels into launches: it matches arguments, traces, compiles and runs.
 
-Arguments, specialization, compilation, prepared launches.
+Its modules handle arguments, specialization, compilation and prepared launches.
 """

@@ -1,8 +1,8 @@
 """Check the arguments of a kernel call against the parameters, and return them by name.
 
-Invariant: what this module returns fits: Python numbers that their scalar parameters can hold, and fields or
-C-contiguous NumPy arrays of the parameter's dtype and rank. A mistake of the caller is a CallError at the `def`
-of the kernel.
+Invariant: the arguments that this module returns fit their parameters: Python numbers that the scalar parameters can
+hold, and fields or C-contiguous NumPy arrays of the parameter's dtype and rank. A mistake of the caller raises a
+CallError located at the `def` of the kernel.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def arrange_arguments(
         defaults: The default values by name.
         args: The arguments that are given by position.
         keywords: The arguments that are given by name.
-        error: A function of reason and cure that makes the error for an unknown or repeated name.
-        count: A function of the number of arguments that makes the error for a wrong number.
+        error: A function of reason and cure that returns the exception for an unknown or repeated name.
+        count: A function that takes a wrong number of arguments and returns the exception to raise.
     """
     given = dict(zip(names, args))
     for name, value in keywords.items():

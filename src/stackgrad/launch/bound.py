@@ -1,6 +1,6 @@
 """Find the array that is bound to each parameter of a kernel, its memory, and the field that it belongs to.
 
-Invariant: arrays of different names are different memory, so that the compiler may tell them apart by name.
+Invariant: arrays with different names do not share memory, because the compiler assumes so.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def bound_to(program: Program, arrays: Arrays, name: str) -> Array | np.ndarray:
 
 
 def memory_of(program: Program, arrays: Arrays, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Return the memory of each named array. Raise ArgumentError if two of the arrays overlap.
+    """Return the memory of each named array, for a launch on these arrays.
 
     Raises:
         ArgumentError: Two of the arrays overlap.
@@ -112,7 +112,7 @@ def boxes_by_field(
         arrays: The bound arrays by name.
         boxes: The boxes of each parameter.
         wanted: The fields to return. A field that no box touches gets an empty list.
-        before: The name of the original array for each parameter that is a copy.
+        before: For each parameter that is a copy of earlier contents, the name of the original array.
     """
     found: dict[Array, list[Box]] = {field: [] for field in wanted}
     for name, own in boxes.items():

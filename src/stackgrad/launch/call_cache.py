@@ -1,11 +1,10 @@
 """Cache the launches of one kernel by the types of the arguments, and by the identities of earlier arguments.
 
-An entry stands for all calls with arguments of the same kinds. It holds while the guards of what its trace read hold,
-the objects that it was traced for live, and the runtime is of the generation of the cache. It has launches in two
-tiers: prepared in Python for the objects of single calls (`prepared.py`), and ready in machine code
-(`native_launches.py`).
+An entry serves all calls with arguments of the same kinds. It is valid while its guards hold, the objects that it was
+traced for are alive, and the runtime has the generation of the cache. It holds launches in two tiers: prepared in
+Python for the argument objects of single calls (`prepared.py`), and ready in machine code (`native_launches.py`).
 
-Invariant: `CallCache.drop` is the only way in which an entry ends, and all its launches of both tiers end with it.
+Invariant: only `CallCache.drop` ends an entry; it also ends all launches of the entry in both tiers.
 """
 
 from __future__ import annotations
@@ -47,10 +46,11 @@ class Entry:
     """Represent an entry of a kernel's call cache: the specialization for all calls with the same argument types.
 
     Attributes:
-        key: The kinds.
-        special: What was traced for these kinds, with the guards of what the trace read.
-        equal: The calls that it also serves because their arguments are equal to those of its trace, or None.
-        handles: Launches that machine code makes, by what tells them apart.
+        key: The kinds of the arguments: types, array ranks, and identities of objects.
+        special: The specialization that was traced for these kinds, with its guards.
+        equal: A description of the calls that the entry also serves because their arguments equal those of its trace;
+            None if it serves no such calls.
+        handles: The ready launches of the entry, by `Handle.key`.
         is_dropped: True if the entry has ended.
     """
 
@@ -84,10 +84,10 @@ class CallCache:
         matchers: The matcher of each parameter.
         trace: The function that traces the kernel.
         takes_numbers: True if all parameters are numbers, and the kernel returns nothing.
-        place: A function that finds where equal kernels leave their traces, or None if none can be equal.
-        is_faulty: True if the annotation of a parameter is wrong, which the trace will say.
+        place: A function that finds the traces that equal kernels share, or None if no kernel can be equal.
+        is_faulty: True if the annotation of a parameter is wrong, so that tracing raises an error.
         entries: The entries by key.
-        last: What was launched last.
+        last: The specialization that was launched last, or None.
     """
 
     def __init__(
@@ -251,9 +251,9 @@ class CallCache:
             key: The key of the entry.
             args: The arguments of the call.
             call: The parts of the call.
-            fixed: Identities of arrays that stand for themselves, because the kernel captured them.
+            fixed: Identities of arrays that get no stand-in, because the kernel also captured them.
             equal: The calls with equal arguments, which the entry will serve too, or None.
-            lasting: Objects in the arguments with which the entry ends.
+            lasting: Objects in the arguments; the entry ends when one of them dies.
         """
         with TRACING:
             found = self.entries.get(key)
@@ -277,7 +277,7 @@ class CallCache:
             return made
 
     def _warn_of_many(self) -> None:
-        """Warn once if a kernel has so many entries that its program probably does not do what the author intended."""
+        """Warn once if a kernel has so many entries that it is probably compiled anew for each value of an argument."""
         if len(self.entries) == _MANY:
             warn(
                 f"kernel {self.name} is compiled for the {_MANY + 1}th kind of arguments; give numbers that change "
@@ -325,7 +325,7 @@ class CallCache:
         self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
-        """Remove from the cache what belongs to the argument objects of one entry, and retire its ready launches."""
+        """Remove the cached calls with the argument objects of one entry, and retire its ready launches."""
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
         self._known = {ids: known for ids, known in self._known.copy().items() if known.entry is not entry}

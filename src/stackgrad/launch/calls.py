@@ -21,8 +21,9 @@ class Call:
         leaves: The arrays of this launch.
         owners: Objects whose identity is part of the key.
         places: The place of each of these identities in the key.
-        is_volatile: True if the same objects may mean something else in the next call.
-        ends: For each argument, the number of arrays and of numbers up to its end.
+        is_volatile: True if a later call with the same argument objects may need other arrays or numbers, so that the
+            call must not be cached by their identity.
+        ends: For each argument, the number of arrays and of numbers in all arguments up to and including it.
         shared: Which arrays are the same memory, see `aliasing.aliases`, or None; set when the call is complete.
     """
 
@@ -39,7 +40,7 @@ class Call:
         self.shared: tuple[int, ...] | None = None
 
     def know(self, value: Any) -> None:
-        """Make the identity of an object part of the key."""
+        """Add the identity of an object to the key, so that each object selects a specialization of its own."""
         self.places.append(len(self.key))
         self.key.append(id(value))
         self.owners.append(value)
@@ -58,9 +59,9 @@ def take_apart(
     """Split all arguments of a call into numbers, arrays and the specialization's key.
 
     Args:
-        matchers: What takes each argument apart.
+        matchers: The matcher of each parameter, which splits its argument.
         args: The arguments in the order of the parameters.
-        error: A function that makes the error for an argument, given by its number, that does not fit.
+        error: A function that takes the number of an argument that does not fit, and returns the exception to raise.
     """
     call, at = Call(), 0
     try:

@@ -1,10 +1,10 @@
 """Execute a call of a kernel, or of its gradient, from its Python arguments to the launch.
 
-A call through the slot of a kernel meets the first of these that knows it: a handle in machine code; a handle whose
-guards Python asks; a call with the same objects; an entry of its kinds. If none does, it goes the whole way. Read this
-file from `CallSite.missed` down, a step for each line of `_establish`.
+A call of a kernel is executed by the first of these that recognizes it: a ready launch in machine code; a ready launch
+whose guards Python checks; a cached call with the same argument objects; a cache entry for arguments of the same kinds.
+If none does, `_establish` executes all steps. Read this file from `CallSite.missed` down.
 
-Invariant: no call launches what a guard, a stale field or a new generation of the runtime has ended.
+Invariant: no call uses a launch that a failed guard, a destroyed field or a new generation of the runtime has ended.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Callee(Protocol):
         """Return the cache of specializations and calls under the present settings."""
 
     def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
-        """Make a function the implementation of all further calls of the kernel, or of its gradient."""
+        """Make `function` the implementation of all further calls of the kernel, or of its gradient if `is_grad`."""
 
 
 class CallSite:
@@ -52,8 +52,9 @@ class CallSite:
 
     Attributes:
         is_grad: True for the gradient.
-        free: The handles that machine code can tell by itself to hold.
-        guarded: The handles whose guards Python asks before each call, with a builtin that nothing else calls; or None.
+        free: The ready launches whose validity machine code checks by itself.
+        guarded: The ready launches whose guards Python checks before each call, with a builtin function that only this
+            object calls; None if there are none.
     """
 
     __slots__ = ("is_grad", "free", "guarded", "_kernel", "_waited", "_wait")
@@ -77,7 +78,7 @@ class CallSite:
         return self._call(args, keywords) if function is None else function(*args, **keywords)
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
-        """Launch a call that fits no ready launch without guards: by one with guards that hold, or through Python."""
+        """Launch a call that fits no ready launch without guards: by one whose guards hold, or else through Python."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
             return self._call(args, keywords)
@@ -160,7 +161,7 @@ class CallSite:
     # -- machine code ---------------------------------------------------------------------------------------
 
     def _stand(self, args: tuple[Any, ...]) -> None:
-        """Make a ready launch, if possible, with which the trampoline launches further calls like this one."""
+        """Prepare a ready launch, if possible, so that the trampoline launches further calls like this one."""
         self._waited = 0
         if self.free.function is None:
             function = self.free.builtin(self.missed, partial(self._fail, self.free))
@@ -181,7 +182,7 @@ class CallSite:
             self._wait = 1 if was_worth else min(2 * self._wait, _LONGEST_WAIT)
 
     def _chain(self, situation: NativeCall) -> NativeLaunches:
-        """Return the set of ready launches to which a new one belongs: those with guards, or those without."""
+        """Return the set of ready launches that a new one is added to: the set with guards, or the set without."""
         if not situation.guards:
             return self.free
         if self.guarded is None:
@@ -191,7 +192,7 @@ class CallSite:
         return self.guarded
 
     def _situation(self, args: tuple[Any, ...]) -> tuple[Entry, NativeCall] | None:
-        """Return the cache entry and a trampoline's description of a call, or None if it cannot be repeated."""
+        """Return the cache entry and the trampoline's description of a call, or None if no trampoline can repeat it."""
         from .native_calls import situation_of
 
         cache = self._kernel.cache()

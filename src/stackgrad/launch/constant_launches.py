@@ -1,7 +1,7 @@
 """Exclude launches from derivatives: those inside functions marked with `no_grad`, and those of constant kernels.
 
-Invariant: tapes and forward mode see these launches, which may overwrite values that a gradient reads, but record none
-of them.
+Invariant: tapes and forward mode are notified of these launches, which may overwrite values that a gradient reads, but
+do not record them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONSTANT = "stackgrad_constant"
 
 @contextmanager
 def without_recording(constant: bool) -> Iterator[list[Watcher]]:
-    """Stop tapes from recording launches in the `with` block; if `constant`, what they write has no derivative.
+    """Stop tapes from recording launches in the `with` block; if `constant`, the values they write have no derivative.
 
     Args:
         constant: True if the values that the block writes are constant to the tapes, False if the block has a gradient

@@ -2,7 +2,7 @@
 
     parallel i, j in shape y { y[i, j] = cast x[j, i] }
 
-Invariant: the elements that a copy reads and writes are known as boxes, and its gradient reads no content, so a tape
+Invariant: the elements that a copy reads and writes are known as boxes, and its gradient reads no primal, so a tape
 saves nothing for it.
 """
 

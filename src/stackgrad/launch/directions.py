@@ -69,12 +69,13 @@ class BoundGradient:
         launcher: The launcher of the gradient.
         memory: The memory of the gradient by name.
         written: The fields that the gradient writes.
-        reads: The fields whose content the gradient needs, for the sweep or for the sizes of its adstacks, without
-            adjoints.
-        foreign: Names of the arrays that the gradient needs and that a tape cannot put back: NumPy arrays, whose writes
-            nobody sees, except for arrays of one launch alone; and gradients of fields, which other launches update.
+        reads: The fields, without adjoints, whose contents the gradient needs for its sweeps or for the sizes of its
+            adstacks.
+        foreign: Names of the arrays that the gradient needs and whose contents a tape cannot restore: NumPy arrays,
+            which other code may write without notice, unless they were made for this launch; and gradients of fields,
+            which other launches update.
         before: For each array parameter that is a copy of earlier contents, the name of the original.
-        states: For each array parameter that is a copy of what a gradient holds when the launch starts, its name.
+        states: For each array parameter that is a state of an adjoint, the name of the adjoint.
         regions: The elements that a launch of the gradient touches.
     """
 
@@ -151,17 +152,17 @@ class BoundGradient:
         return {**shapes_of(self.memory), **copies}
 
     def is_gradient(self, name: str) -> bool:
-        """Return True if an array parameter, or what it is a copy of, is a gradient that the kernel reads as data."""
+        """Return True if an array parameter is a gradient that the kernel reads as data, or a copy of one."""
         found = self.arrays.get(self.before.get(name, name))
         return name in self.states or isinstance(found, Array) and found.is_grad
 
     def in_place_of(self, gradients: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return, by parameter of the gradient, those of the given copies of gradients, by name, that it reads."""
+        """Return those of the given copies of adjoint arrays that the gradient reads, by the name of its parameter."""
         named = {**{name: name for name in self.foreign}, **self.states}
         return {parameter: gradients[name] for parameter, name in named.items() if name in gradients}
 
     def present_states(self) -> dict[str, np.ndarray]:
-        """Return copies of what the gradients that the launch reads hold now, by parameter."""
+        """Return the states of adjoints that the launch reads: copies of the present contents, by parameter."""
         return copied_states(self.states, self.memory)
 
     def states_along(self, duals: Mapping[str, list[np.ndarray]], direction: int | None) -> dict[str, np.ndarray]:
@@ -174,7 +175,7 @@ class BoundGradient:
         self.launcher.verify(self.memory, scalars, draws, self._stamps())
 
     def _stamps(self) -> tuple[int, ...] | None:
-        """Return the versions of the fields that decide adstack sizes, or None if an array has no version."""
+        """Return the versions of the arrays that decide adstack sizes, or None if one of the arrays has no version."""
         versions = self._versions
         return None if versions is None else tuple([f.version for f in versions])
 
@@ -200,7 +201,7 @@ class BoundGradient:
 
 
 def copied_states(states: Mapping[str, str], memory: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return, by parameter, copies of the present contents of the gradients in `states`."""
+    """Return copies of the present contents of adjoint arrays, which `states` names, by parameter."""
     if states:
         RUNTIME.settle()
     return {copy: memory[name].copy() for copy, name in states.items()}

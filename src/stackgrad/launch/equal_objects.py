@@ -65,9 +65,9 @@ class _Place:
     """Represent the position of an object inside an argument, by the steps that lead to it.
 
     Attributes:
-        thing: The part.
-        step: A function that finds it in the object that contains it; None for the argument itself.
-        around: The place of that object, or the number of the argument.
+        thing: The object.
+        step: A function that takes the containing object and returns this object; None if it is an argument itself.
+        around: The place of the containing object, or the number of the argument.
     """
 
     __slots__ = ("thing", "step", "around")
@@ -84,7 +84,7 @@ class Content:
         has_fields: True if an object that contains fields is compared by its parts, and the fields by identity.
 
     Attributes:
-        key: A key that is equal for equal arguments.
+        key: A hashable key; it is equal for equal arguments.
         places: The number and the place of each object in the arguments that is compared by its parts, by id.
         lasting: Objects in the arguments, or arguments, that are compared by identity.
     """
@@ -124,9 +124,9 @@ class Content:
             return _Same, id(value)
 
     def _decides(self, value: Any) -> bool:
-        """Return True if an object that cannot be compared makes what contains it one that cannot be compared either.
+        """Return True if an incomparable object makes the object that contains it incomparable, too.
 
-        No guard watches the parts of what is compared. So a part whose content may change must be compared by it.
+        No guard watches the parts of a compared object. So a part whose contents may change must itself be comparable.
         """
         if is_any_field(value):  # An entry that serves equal arguments would keep the fields alive that it uses.
             return not self._has_fields
@@ -206,7 +206,7 @@ def content_of(owners: Sequence[Any]) -> Content | None:
 
 
 class Roots:
-    """Represent the arguments of the call being checked, in which guards find the parts that they compare."""
+    """Hold the arguments of the call being checked, in which guards find the parts that they compare."""
 
     __slots__ = ("_lock", "_owners")
 
@@ -224,7 +224,7 @@ class Roots:
                 self._owners = before
 
     def reaches(self, content: Content) -> Mapping[int, tuple[Any, Reach]]:
-        """Return each object of a content, by id, with a function that finds the one in its place."""
+        """Return each object that `content` compares, by id, with a function that finds the object in its place."""
         return {number: (place.thing, self._reach(place)) for number, (_, place) in content.places.items()}
 
     def _reach(self, place: _Place) -> Reach:
@@ -265,7 +265,7 @@ class EqualCalls:
         self._uses = 0
 
     def guard(self, make: Callable[[Mapping[int, tuple[Any, Reach]]], tuple[Guard, ...]]) -> None:
-        """Create guards on all that the trace read besides the contents of the arguments; called after the trace.
+        """Create guards on the objects that the finished trace read, except the contents of the arguments.
 
         Args:
             make: A function that returns guards, given how to reach each object in the arguments of a later call.
@@ -276,7 +276,7 @@ class EqualCalls:
         self._guards = self._roots.ask(owners, lambda: make(self._roots.reaches(content)))
 
     def hold(self, owners: Sequence[Any]) -> bool:
-        """Return True if the kernel would read the same values in a trace with these arguments as in the entry's."""
+        """Return True if a trace with these arguments would read the same values as the trace of the entry did."""
         return self._roots.ask(owners, partial(hold, self._guards))
 
     def count(self, owners: Sequence[Any]) -> bool:

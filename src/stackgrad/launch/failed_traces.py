@@ -1,7 +1,8 @@
-"""Remember traces that failed, so that the next call of the same kind raises the same error without a trace.
+"""Store the errors of failed traces, so that the next call of the same kind raises the same error without tracing.
 
 A program may call a kernel that cannot be compiled, catch the error, and go on. Invariant: a failed trace is tried
-again as soon as anything that it read has changed. It keeps neither the arguments nor the error alive, only text.
+again as soon as anything that it read has changed. Its record keeps neither the arguments nor the error alive, only
+text.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class LaunchRecorder:
     """Collect what a recorded GPU graph depends on: the arrays, versions and guards of its launches.
 
     Attributes:
-        deciding: The arrays whose contents decide sizes, with their versions at that time.
-        written: The arrays that the launches write, with their versions before.
+        deciding: The arrays whose contents decide adstack sizes, with their versions at the time of the recording.
+        written: The arrays that the launches write, with their versions before the recording.
         launchers: The launcher of each launch.
         guards: Guards of what the kernels read from Python objects.
         kept: Objects that the recorded launches refer to and that must stay alive.
@@ -120,8 +120,8 @@ class RecordedGraph:
 
     Attributes:
         function: The function.
-        recordings: How often launches were recorded.
-        replays: Number of calls that were one launch of the graph.
+        recordings: Number of times that the launches were recorded.
+        replays: Number of calls that launched the recorded graph.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -214,8 +214,8 @@ class GraphMaker(DialectGraph):
     def __call__(self, function: Callable[[], Any]) -> RecordedGraph:
         """Run a function that launches kernels, and return an object that repeats them as one GPU graph.
 
-        Nothing but the launches of the function matters. It is called twice now, once to run and once to be recorded,
-        and again when sizes have changed. It cannot wait for the device.
+        Only the launches of the function are repeated. The function is called twice now, once to run and once to be
+        recorded, and again when sizes have changed. It must not wait for the device.
 
             step = sg.graph(lambda: (advect(), project()))
             step()

@@ -1,6 +1,6 @@
 """Define kernels, which are Python functions that are traced and compiled at their first call.
 
-Invariant: what a call launches was traced under the present settings, on live fields.
+Invariant: a call launches only a program that was traced under the present settings, on fields that still exist.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Kernel(Generic[P, R]):
     type or rank, other templates. Then the located errors of the compiler are raised. Arguments that do not fit raise a
     CallError at the `def` of the function. In a class the kernel is a method: `obj.k(...)`, `obj.k.grad(...)`.
 
-    is_constant: derivatives take its launches for constant, and its gradient is empty; see `sg.ad.no_grad`.
+    If `is_constant` is True, its launches are constant to derivatives, and its gradient is empty; see `sg.ad.no_grad`.
 
-    Invariant: `__call__` and `grad` are slots: a call runs no Python code before the function that stands there.
+    Invariant: `__call__` and `grad` are attributes that hold a function: a call runs no other Python code before it.
     """
 
     __slots__ = (
@@ -125,13 +125,13 @@ class Kernel(Generic[P, R]):
         def grad(self, *args: P.args, **keywords: P.kwargs) -> None:
             """Launch the gradient with the present contents of all fields.
 
-            Before, `y.grad` of what the kernel writes holds the cotangents. Afterwards `x.grad` of what it reads has
-            grown by its share, and `y.grad` of what it overwrites is 0. Raises NotDifferentiable and Unsupported,
-            located.
+            On entry `y.grad`, of each array y that the kernel writes, holds the cotangents. The gradient adds the
+            derivative to `x.grad` of each array x that the kernel reads, and sets `y.grad` of elements that it
+            overwrites to 0. Raises NotDifferentiable and Unsupported, located.
             """
 
     def direct(self, is_grad: bool, function: Callable[..., Any]) -> None:
-        """Make a function the implementation of all further calls of the kernel, or of its gradient."""
+        """Make `function` the implementation of all further calls of the kernel, or of its gradient if `is_grad`."""
         object.__setattr__(self, _CALLS[is_grad], function)
 
     def bind(self, args: tuple[Any, ...]) -> tuple[Specialization, Binding, dict[str, Any]] | None:
@@ -140,7 +140,7 @@ class Kernel(Generic[P, R]):
         The result is None if the kernel takes only numbers.
 
         Returns:
-            What was traced, the same on the arrays of the call, and the scalars of the call by name.
+            The specialization, the binding of its program to the arrays of the call, and the scalar arguments by name.
         """
         cache = self.cache()
         if cache.takes_numbers:
@@ -183,7 +183,7 @@ class Kernel(Generic[P, R]):
         return stats_of(entry.special.program for entry in self._entries(lambda cache: cache.all))
 
     def _entries(self, take: Callable[[CallCache], Iterable[Entry]]) -> Iterable[Entry]:
-        """Return entries of the present call cache, or none if nothing was launched under the present settings."""
+        """Return the entries that `take` selects from the call cache; none if no launch has used these settings."""
         cache = self._cache
         return take(cache) if cache is not None and cache.generation == RUNTIME.generation else ()
 
@@ -197,7 +197,7 @@ class Kernel(Generic[P, R]):
     def _begin(self) -> CallCache:
         """Return the call cache for the present settings; create it if there is none, under a lock.
 
-        A kernel of numbers alone is traced now, any other kernel for the arguments of each call.
+        A kernel whose parameters are all numbers is traced now; other kernels are traced for the arguments of a call.
         """
         RUNTIME.ensure()
         with TRACING:
@@ -233,7 +233,7 @@ class Kernel(Generic[P, R]):
         return CallCache(self.__name__, parameters, options, span, self._traced, self.is_constant, takes_numbers, place)
 
     def _traced(self, given: Mapping[str, Any], reads: list[Read]) -> Traced:
-        """Trace the kernel with the given stand-ins for its parameters, show the warnings, and return the trace."""
+        """Trace the kernel with the given stand-ins for parameters, issue the warnings, and return the trace."""
         traced = trace_function(self.__wrapped__, given, reads)
         for warning in traced.warnings:
             warn(warning.render(), KernelWarning)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def cached_lowering(prepare: Callable[..., Lowering], kernel: Kernel, *args: Any, **options: Any) -> Lowering:
     """Return the result of `prepare(kernel, *args, **options)`, read from the disk cache if possible.
 
-    Kernels of the result are known by their identity, and so is the machine code made of them.
+    The result gets an identity derived from the cache key, by which machine code made of its kernels is found again.
 
     Args:
         prepare: One of the pipelines of the driver. Its errors are raised here too.
@@ -56,9 +56,9 @@ def cached_lowering(prepare: Callable[..., Lowering], kernel: Kernel, *args: Any
 def _prepared(
     prepare: Callable[..., Lowering], kernel: Kernel, args: tuple[Any, ...], options: dict[str, Any]
 ) -> Lowering:
-    """Return the lowering that the pipeline `prepare` computes. Report a verifier's error as a compiler defect.
+    """Return the lowering that the pipeline `prepare` computes.
 
-    If a verifier refuses what a pass made of a sound kernel, that is a defect of the compiler, and is reported so.
+    An error of the IR verifier on a valid source kernel is a defect of the compiler, and is reported as such.
     """
     try:
         return prepare(kernel, *args, **options)

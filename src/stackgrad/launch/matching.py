@@ -1,6 +1,6 @@
 """Match arguments to parameters: split them into numbers, arrays and the key of the specialization.
 
-Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the slot of an
+Invariant: `take` and `stand_in` of one matcher visit arrays and numbers in the same order, so that the number in an
 `ArgumentArray` is the position of its array among the leaves of any call with the same key.
 """
 
@@ -74,7 +74,7 @@ class ArrayMatcher:
 
     Attributes:
         kind: The annotation, with fixed element types.
-        fields_fixed: True if the shape of a field is part of the key.
+        fields_fixed: True if the shape of a field is part of the key of the specialization.
     """
 
     def __init__(self, kind: NdarrayType, options: FrontendOptions, fields_fixed: bool = False) -> None:

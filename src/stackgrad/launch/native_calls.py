@@ -1,7 +1,7 @@
 """Describe calls for the trampoline: how it recognizes their arguments, and where it finds each array.
 
-Invariant: two calls of one key differ in numbers and in the content and extents of their arrays, and in nothing that
-the specialization depends on. Arrays that a call gives directly are recognized by their kind. Everything else (an
+Invariant: two calls with equal keys differ in numbers and in the contents and extents of their arrays, and in nothing
+that the specialization depends on. An array that is itself an argument is recognized by its kind. Everything else (an
 object, an array in an object, arrays that are the same memory under two names) is recognized by identity.
 """
 
@@ -99,7 +99,7 @@ def situation_of(
 
 
 def _pinned(special: Specialization) -> tuple[tuple[Guard, ...], list[PinnedName]]:
-    """Return the guards that Python must check, and the names that machine code can check instead of guards."""
+    """Return the guards that Python must check, and the pinned names, which machine code checks in place of guards."""
     pins = {guard: pin for guard in special.guards if (pin := guard.pin()) is not None}
     return tuple([guard for guard in special.guards if guard not in pins]), list(pins.values())
 
@@ -127,7 +127,7 @@ class _CallParts:
     def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
         """Describe each argument of a call for the trampoline. Return False if the trampoline cannot read one.
 
-        Arguments that are left out must be numbers.
+        A caller may leave out arguments only if they are numbers.
         """
         call, apart, begin = self.call, self._are_apart(), (0, 0)
         try:
@@ -150,8 +150,8 @@ class _CallParts:
             k: The number of the argument.
             matcher: The matcher of its parameter.
             value: The argument.
-            leaves: The arrays in it.
-            scalars: The number of scalars in it.
+            leaves: The arrays in the argument.
+            scalars: The number of scalars in the argument.
             apart: True if all arrays of the call are different.
         """
         if isinstance(matcher, ScalarMatcher):
@@ -170,7 +170,7 @@ class _CallParts:
 
 
 def _kind_of(matcher: Matcher, value: Any, leaves: list[Leaf]) -> int:
-    """Return the code for how the trampoline recognizes an argument: as an array of a kind, or by its identity."""
+    """Return the code that tells the trampoline how to recognize an argument: as an array of a kind, or by identity."""
     if not isinstance(matcher, ArrayMatcher):
         return h.OBJECT
     if type(value) is np.ndarray and not isinstance(matcher.kind.dtype, MatrixType):
@@ -195,7 +195,7 @@ class _LaunchArrays:
         """Yield the description of each array of the launch; raise _NotNative if machine code cannot find one.
 
         Raises:
-            _Unfit: An array cannot be found by machine code, or there are too many.
+            _NotNative: An array cannot be found by machine code, or there are too many.
         """
         named = self._named()
         for name in self.executable.layout.arrays:

@@ -1,9 +1,9 @@
 """Manage the ready launches of a kernel, which machine code repeats without Python when a call matches.
 
-Invariant: a standing launch repeats what a launch from Python has just established, and nothing else: the same
-specialization on arrays of the same kinds, with sizes that are known for just this state. What machine code cannot
-handle (results, random numbers, views, copies of earlier contents, prints, claims) keeps a call in Python. Guards are
-checked in Python before each call. A handle belongs to the entry of its kinds, and ends with it.
+Invariant: a ready launch repeats what a launch from Python has just executed, and nothing else: the same specialization
+on arrays of the same kinds, with adstack sizes that are known for just this state. Calls that need what machine code
+cannot handle (results, random numbers, views, copies of earlier contents, prints, claims) are executed in Python.
+Guards are checked in Python before each call. A handle belongs to a cache entry, and ends with it.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class NativeCall(NamedTuple):
     Attributes:
         key: A key that is equal for calls that one handle may serve.
         launcher: The launcher.
-        arguments: The arguments as the trampoline must recognize them.
-        held: The arrays, and where each is found.
+        arguments: For each argument, how the trampoline recognizes it.
+        held: The arrays, and where machine code finds each of them.
         arrays: The memory of the launch by name.
         scalars: The scalar arguments by name.
         sizes: The adstack sizes for the present state.
-        guards: Guards of what the kernel read from Python objects, unless a pin covers it.
-        pins: Names that machine code itself can check to mean what they meant.
+        guards: Guards on the Python objects that the kernel read, except those that pinned names cover.
+        pins: The pinned names, which machine code itself compares before a launch.
     """
 
     key: tuple[Any, ...]
@@ -82,12 +82,12 @@ class Handle:
 
     Attributes:
         native: The chain that the handle is part of.
-        entry: The entry.
-        key: What tells the handle apart from others of the entry.
-        standing: The words that machine code reads, and what they refer to.
+        entry: The cache entry that the handle belongs to.
+        key: A key that differs from those of other handles of the entry.
+        standing: The memory words that machine code reads for the launch, and the objects that they refer to.
         launcher: The launcher.
         first: The identity of the first argument if calls are recognized by it, else 0.
-        guards: Guards that Python must ask before a call.
+        guards: Guards that Python must check before a call.
     """
 
     __slots__ = ("native", "entry", "key", "standing", "launcher", "first", "guards")
@@ -108,7 +108,7 @@ class Handle:
 
 
 class _Asked(NamedTuple):
-    """Hold the guards that Python compares before a call, with the cache entries that depend on each."""
+    """Hold the guards that Python checks before a call, with the cache entries that depend on each guard."""
 
     guards: tuple[Guard, ...]
     entries: dict[Entry, dict[Guard, None]]
@@ -117,8 +117,8 @@ class _Asked(NamedTuple):
 def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
     """Return the guards to check before a call, by the id of the call's first argument.
 
-    All ready launches for a first argument are right while all of its guards hold. Guards of launches that
-    are not recognized by their first argument apply to every call.
+    All ready launches for a first argument are valid while all of its guards hold. Guards of launches that are not
+    recognized by their first argument apply to every call.
     """
     found: dict[int, dict[Entry, dict[Guard, None]]] = {}
     for one in handles:
@@ -133,7 +133,7 @@ class NativeLaunches:
     """Hold the ready launches of one kernel and direction, as a chain that the trampoline searches.
 
     Attributes:
-        function: The builtin function through which they are called, made by `builtin`; None before.
+        function: The builtin function that runs the launches, made by `builtin`; None before `builtin` is called.
     """
 
     __slots__ = ("function", "_guards", "_root", "_handles", "_lock", "__weakref__")
@@ -157,7 +157,7 @@ class NativeLaunches:
 
     @property
     def launched(self) -> int:
-        """Return the number of launches by the present handles, counted from the last renewal of each."""
+        """Return the number of launches by the present handles, counted for each from when it was made or renewed."""
         return sum(one.standing.launched for one in self._handles.values())
 
     @property
@@ -185,9 +185,9 @@ class NativeLaunches:
         return self.function
 
     def holds(self, args: tuple[Any, ...]) -> bool:
-        """Return True if all guards on calls with this first argument hold; if not, drop the entries that failed.
+        """Return True if all guards on calls with this first argument hold.
 
-        An entry for which that is not so is dropped.
+        Cache entries whose guards do not hold are dropped.
         """
         asked = self._guards.get(id(args[0]) if args else 0) or self._guards.get(0)
         if asked is None:
@@ -202,15 +202,15 @@ class NativeLaunches:
     # -- handles --------------------------------------------------------------------------------------------
 
     def stand(self, entry: Entry, situation: NativeCall) -> bool | None:
-        """Drop entries whose guards fail, then prepare a launch for such calls. Return True if the old one was used.
+        """Drop entries whose guards fail, then prepare a ready launch for calls like the given one.
 
         Args:
             entry: The entry of the call.
-            situation: The situation.
+            situation: The description of the call.
 
         Returns:
-            True if a handle for such calls has launched since it stood ready last, False if it has not; None if there
-            was no handle.
+            True if there was a handle for such calls and it has launched since it was made or renewed, False if it has
+                not launched; None if there was no handle.
         """
         if not self._lock.acquire(blocking=False):
             return None

@@ -1,8 +1,8 @@
 """Launch kernels under a tape in a recorded order of atomic updates, if their gradient depends on this order.
 
 `compiler.ad.ordered_updates` makes the ordered kernel. Invariant: a tape that takes the gradient of such a launch sees
-a launch of the ordered kernel in its place, and nothing else. The arrays of one launch alone, which hold what atomics
-returned, are new for each launch.
+a launch of the ordered kernel in its place, and nothing else. The arrays that record the results of atomics are new for
+each launch.
 """
 
 from __future__ import annotations
@@ -149,9 +149,9 @@ class OrderedLaunch:
         return found
 
     def _apart(self, binding: Binding) -> dict[str, np.ndarray]:
-        """Return new arrays of zeros, with adjoints, in which a launch keeps its minima and maxima.
+        """Return new arrays of zeros, with adjoints, in which the ordered kernel stores atomic minima and maxima.
 
-        These adjoints are zero before and after each gradient.
+        The adjoints are zero before and after each gradient.
         """
         found = {}
         for name, array in self.made.apart.items():

@@ -1,7 +1,7 @@
 """Prepare the launches that Python makes for a call, and find them by the identity of the call's arguments.
 
-Invariant: a known call keeps no argument alive. It holds memory by views that own nothing, and uses them only while the
-caller holds the very arrays that the views were made of.
+Invariant: a known call keeps no argument alive. It refers to memory by views that do not own it, and uses the views
+only while the caller holds the very arrays that they were made of.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Prepared:
 
     Attributes:
         launcher: The launcher of the direction.
-        memory: Views of the arrays by name; they do not keep arrays alive that calls give.
+        memory: Views of the arrays by name, which do not keep the arrays of the caller alive.
         written: Weak references to the arrays that a launch writes.
         versions: Weak references to the arrays that decide sizes, or None if one of them has no version.
-        states: The gradient behind each parameter that takes a copy of what it holds when the launch starts.
+        states: For each parameter that is a state of an adjoint, the name of the adjoint, which a launch copies.
         reader: The reader of the result, or None.
     """
 
@@ -83,12 +83,14 @@ class Known:
     """Represent an earlier call with its prepared launches, which serve all calls with the identical arguments.
 
     Attributes:
-        entry: The entry of its kinds.
+        entry: The cache entry for the kinds of its arguments.
         objects: A weak reference to each argument that is not a number, with shape and dtype if it is a NumPy array.
-        leaves: The words of the fields and ndarrays among the arguments and their parts, with weak references to these.
+        leaves: For each field or ndarray among the arguments and their parts, its memory words and a weak reference to
+            it.
         names: The names of its scalars.
-        launches: Functions of the scalars by name that launch forward and the gradient, where something is prepared.
-        watched: The same for launches that must be seen; None unless the memory is that of all calls of the entry.
+        launches: The functions, of the scalars by name, that launch the kernel and its gradient; None if not prepared.
+        watched: Such functions for launches of which watchers must be notified; None unless all calls of the entry
+            share one binding.
     """
 
     __slots__ = ("entry", "objects", "leaves", "names", "launches", "watched")

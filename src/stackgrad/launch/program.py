@@ -193,7 +193,7 @@ class Program:
         return found
 
     def detached(self, names: frozenset[str]) -> Program:
-        """Return the kernel as a constant, with a gradient that only clears adjoints; see `compiler.ad.detach`."""
+        """Return a program of the same kernel whose gradient only sets adjoints to 0; see `compiler.ad.detach`."""
         found = self._detached.get(names)
         if found is None:
             from ..compiler.ad.detach import detach
@@ -258,8 +258,8 @@ class Program:
 class Binding:
     """Represent a program bound to the arrays that it runs on; it can be launched with any scalar arguments.
 
-    `arrays` has a field or a NumPy array for each array parameter, already checked, and for `x.grad` where that is not
-    the field's own. `own` are arrays of one launch; `replay` launches once more, with new arrays in the place of `own`.
+    `arrays` has a field or a NumPy array for each array parameter, already checked, and for `x.grad` if it is not the
+    adjoint of the field. `own` has arrays made for one launch; `replay` launches again, with new ones in their place.
     """
 
     __slots__ = (
@@ -301,7 +301,7 @@ class Binding:
             self.run(scalars, self.draws_forward(scalars) if self.program.has_random else NO_DRAWS)
 
     def again(self, scalars: Scalars) -> None:
-        """Launch once more, in the way of `replay` if there is one."""
+        """Launch the kernel again, as a replay of a tape does: by calling `replay` if it is set, else `launch`."""
         # A bound method in `replay` would be a cycle, and keep arrays of calls alive until garbage is collected.
         (self.replay or self.launch)(scalars)
 
@@ -321,8 +321,8 @@ class Binding:
     ) -> None:
         """Run the gradient with the current contents of all arrays, and add to the adjoints in the `.grad` arrays.
 
-        `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
-        arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.
+        `draws` is the random key of the forward launch; None for the last one with the same scalars. `replaced` returns
+        arrays for bound ones, if `taped` all of `prepare_taped().before`; then `verify` ran after the forward launch.
         """
         if self.program.constant:
             return
@@ -350,7 +350,7 @@ class Binding:
     def _arguments(self, scalars: Scalars) -> tuple[object, ...]:
         """Return a key that identifies a launch by the addresses of its arrays and by its scalar arguments.
 
-        Results, whose names begin with $, and read-only copies of the caller's arrays are new for each launch.
+        It leaves out results, whose names begin with $, and read-only copies of arrays: they are new for each launch.
         """
         if self._places is None:
             lasting = [a for name, a in self.memory.items() if a.flags.writeable and not name.startswith("$")]

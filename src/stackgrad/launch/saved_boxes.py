@@ -1,6 +1,6 @@
-"""Copy the contents of boxes of arrays, to restore them later or to exchange them with the later contents.
+"""Copy the contents of boxes of arrays, to restore them later or to exchange them with the contents at that time.
 
-Invariant: saved contents have the shape of their box, and no other code writes it.
+Invariant: saved contents have the shape of their box, and no other code writes to them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Two such kernels are equal if their functions have the same code, equal defaults, annotations and closures, and find
 equal objects under their global names. Fields are compared by identity. Invariant: a shared trace keeps alive neither
-the kernels nor their fields, only code, numbers and texts; at most `_MOST` are kept, and none of another generation.
+the kernels nor their fields, only code, numbers and texts; at most `_MOST` traces are kept, all of the present
+generation of the runtime.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _MOST = 128
 
 
 class _SharedTrace:
-    """A trace of a kernel and its compiled code, without the objects of the program that it read.
+    """Hold a trace of a kernel and its compiled code, without the Python objects that the trace read.
 
     Args:
         function: The function of the kernel.
-        content: Its content.
+        content: The key by which the parts of the function are compared.
         owners: Objects among the arguments whose identity is part of the key.
         program: The program that was compiled.
         traced: The trace.
@@ -64,11 +65,11 @@ class _SharedTrace:
         return all(refer() is not None for refer in (*self._arrays.values(), *self._lasting))
 
     def of(self, function: FunctionType, lasting: Sequence[Any]) -> tuple[Program, Traced] | None:
-        """Return the program and the trace for an equal function, or None if a trace of it would read other things.
+        """Return the program and the trace for an equal function, or None if tracing it would read different values.
 
         Args:
             function: The function.
-            lasting: What the function and its arguments contain, in order, that is compared by identity.
+            lasting: The objects in the function and its arguments that are compared by identity, in order.
         """
         if any(refer() is not one for refer, one in zip(self._lasting, lasting, strict=True)):
             return None
@@ -86,7 +87,7 @@ class _SharedTrace:
         return _renewed(self._program), replace(self._bare, arrays=arrays, reads=reads)
 
     def _again(self) -> tuple[Any, ...] | None:
-        """Return the reads of the trace, made again; None if a guard does not hold, or a function has other code."""
+        """Repeat the reads of the trace and return them; None if a guard fails or a function has got other code."""
         functions = [(refer(), code) for refer, code in self._codes]
         if not hold(self._guards) or any(one is not None and one.__code__ is not code for one, code in functions):
             return None
@@ -100,7 +101,7 @@ def _codes_of(reads: Iterable[Read]) -> list[tuple[Reference, CodeType]]:
 
 
 def _renewed(program: Program) -> Program:
-    """Return a program of the same compiled code that keeps nothing of the launches of this one."""
+    """Return a program with the same compiled code, but without records of the launches of the given program."""
     made = copy(program)
     made.draws, made.orderings, made.guards = KeptDraws(), {}, ()
     return made
@@ -112,11 +113,11 @@ def _weakly(array: object) -> Callable[[], Any]:
 
 
 class TracePlace:
-    """The place of one trace of a kernel among those that equal kernels share.
+    """Represent the position of one trace of a kernel in the store of traces that equal kernels share.
 
     Args:
         function: The function of the kernel.
-        key: What tells the trace apart from others of the function.
+        key: A key that differs for each trace of the function.
         owners: Objects whose identity is part of the key.
     """
 
@@ -129,7 +130,7 @@ class TracePlace:
         self._key = content.key, key, policy_of("").name
 
     def find(self) -> tuple[Program, Traced] | None:
-        """Return the program and the trace that an equal kernel left here, or None."""
+        """Return the program and the trace that an equal kernel stored at this position, or None if there are none."""
         shared = RUNTIME.traces.get(self._key)
         if shared is None or self._content is None:
             return None
@@ -137,7 +138,7 @@ class TracePlace:
         return found
 
     def keep(self, program: Program, traced: Traced) -> None:
-        """Leave a new trace for equal kernels; of too many traces the oldest ends."""
+        """Store a new trace for equal kernels; if there are too many traces, drop the oldest."""
         if self._content is None:
             return
         made, traces = _SharedTrace(self._function, self._content, self._owners, program, traced), RUNTIME.traces
@@ -160,9 +161,9 @@ Places = Callable[[Hashable, Sequence[Any]], TracePlace]
 
 
 def places_of(function: Any, is_constant: bool, is_method: bool) -> Places | None:
-    """Return a function that finds where kernels that are equal to this one leave their traces.
+    """Return a function that finds the position in the store of traces that this kernel shares with equal kernels.
 
-    The result is None for a kernel that no function defines: a program defines it once.
+    The result is None for a kernel that is not defined inside a function: a program defines it only once.
 
     Args:
         function: The function of the kernel.

@@ -1,7 +1,7 @@
 """Specialize kernels: trace one for the types of a call's arguments, and bind the program to arrays of calls.
 
-Invariant: a specialization holds neither the arrays of a launch nor the objects it was traced for. These objects die as
-if the kernel did not exist, and what was made for them goes with them.
+Invariant: a specialization keeps neither the arrays of a launch nor the objects it was traced for alive. When these
+objects die, the data that was made for them is dropped.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Specialization:
     Attributes:
         program: The program.
         scalars: The names of the scalar arguments in order.
-        captured: The arrays that the kernel uses whatever arguments it is called with, by name.
-        own: Identities of these arrays and of their gradients.
-        slots: Name, number of the leaf, and True for its adjoint, for each array parameter.
+        captured: The arrays, by name, that the kernel uses without getting them as arguments, such as global fields.
+        own: Identities of the captured arrays and of their gradients.
+        slots: For each array parameter, (its name, the number of its leaf, True if it is the adjoint of the leaf).
         reader: The reader of the result, or None if the kernel returns nothing.
         guards: Guards of what the trace read from Python objects.
-        held: Objects that must live as long as the specialization.
+        held: Objects that the specialization keeps alive.
         alive: Bindings that a tape holds, by the identities of their arrays.
-        shared: The binding of all calls, once there is one, if they give no arrays and return nothing.
+        shared: The binding that all calls use, if calls pass no arrays and return nothing; None before the first call.
     """
 
     __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "alive", "shared")
@@ -153,13 +153,13 @@ def specialised(
     Args:
         parameters: The name and the matcher of each parameter, with its argument.
         leaves: The arrays of the call.
-        fixed: Identities of arrays that stand for themselves, because the kernel captured them.
+        fixed: Identities of arrays that get no stand-in, because the kernel also captured them.
         trace: The function that traces the kernel.
         span: The `def` of the kernel.
         constant: True if launches of the kernel are constant to derivatives.
-        equal: The calls with equal arguments, which are guarded too, or None.
+        equal: The calls with equal arguments that the entry will serve, which get guards too, or None.
         reads: A list to which the trace appends what it reads of Python objects.
-        place: Where equal kernels leave their traces, or None if none can be equal.
+        place: The position of the trace in the store that equal kernels share, or None if no kernel can be equal.
     """
     shared = None if place is None else place.find()
     if shared is not None:

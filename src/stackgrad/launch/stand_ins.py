@@ -1,7 +1,7 @@
 """Make the stand-ins that represent the arrays of a launch while its kernel is traced.
 
-Invariant: an array has one stand-in, however often and under however many names it is given. The adjoint of a stand-in
-stands for the adjoint of its array.
+Invariant: an array has one stand-in, even if a call passes it several times or under several names. The adjoint of a
+stand-in represents the adjoint of the array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class StandInMaker:
 
     Attributes:
         leaves: The arrays of the call in order.
-        fixed: Identities of leaves that the kernel also uses under another name, and that stand for themselves.
+        fixed: Identities of leaves that the kernel also uses under another name, and that get no stand-in.
         next: The number of the next leaf.
         made: The stand-ins made so far, by the identity of their arrays.
     """

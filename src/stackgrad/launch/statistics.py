@@ -22,7 +22,8 @@ class KernelStats:
         evaluations: Number of launches whose adstack sizes were found by evaluating size expressions.
         cache_hits: Number of launches whose adstack sizes were already known.
         growths: Number of launches that made the adstack heap larger.
-        waits: Number of waits for a device before a launch; none where nothing that decides a size has changed.
+        waits: Number of waits for a device before a launch; a launch waits only if data that decides a size has
+            changed.
         readbacks: Number of reads of elements from a device before a launch; see `waits`.
         compile_seconds: Seconds of code generation, summed over all directions.
         bytes: Adstack memory in bytes, by slab, that the last gradient needed. The tasks of a gradient run one after

@@ -1,6 +1,6 @@
 """Launch kernels that are given as IR text.
 
-Invariant: a text is verified before it is launched, and its arrays are different memory.
+Invariant: a text is verified before it is launched, and the arrays of a launch do not overlap.
 """
 
 from __future__ import annotations

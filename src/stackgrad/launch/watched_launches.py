@@ -1,7 +1,7 @@
 """Launch kernels while any watcher, such as a tape or capture, is active, and notify the watchers.
 
-Invariant: every watcher of the launching thread has agreed to a launch before it runs, and threads that take
-derivatives are told of what the launch of another thread writes.
+Invariant: every watcher of the launching thread is notified before a launch runs, and may prevent it by an exception;
+threads that compute derivatives are notified of the arrays that a launch of another thread writes.
 """
 
 from __future__ import annotations

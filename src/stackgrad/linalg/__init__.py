@@ -3,8 +3,9 @@
 Invariant: everything is written in the kernel language with fixed trip counts, so every executor computes the same and
 reverse mode differentiates it. Matrices are square and small; `dt`, if given, is the type to compute in.
 
-Vectors of equal eigenvalues or singular values are not unique and have no derivative: a rotation between two columns
-that are exactly orthogonal and of exactly equal length counts as constant. `polar_decompose` has no such points.
+Eigenvectors of equal eigenvalues, and singular vectors of equal singular values, are not unique and have no derivative:
+a rotation between two columns that are exactly orthogonal and of exactly equal length counts as constant.
+`polar_decompose` is differentiable at such matrices.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def _tangent(offset: Any, difference: Any) -> Any:
 def sym_eig(A: Any, dt: Any = None) -> Any:
     """Return the eigenvalues, of shape (n,), and the eigenvectors, as columns, of a symmetric matrix.
 
-    A has 2 to 12 rows; only its upper triangle is read. Two eigenvalues descend, more ascend. `dt` is the type to use.
+    A has 2 to 12 rows; only its upper triangle is read. The eigenvalues of a 2×2 matrix are in descending order, those
+    of larger matrices in ascending order. `dt` is the type to compute in.
     """
     n = static(A.n)
     static_assert(A.n == A.m and 2 <= A.n <= 12, "sym_eig takes square matrices of 2 to 12 rows")

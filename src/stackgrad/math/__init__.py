@@ -1,8 +1,8 @@
 """Define `sg.math`: constants, short vector types, and functions on numbers, vectors and matrices.
 
-Invariant: every function is written in the kernel language, so that it is differentiable where its formula is and means
-the same on each executor. Outside of kernels it works on Python numbers and on host vectors. Vectors have n entries,
-matrices n rows; element-wise functions take either. No function raises except for shapes that do not fit.
+Invariant: every function is written in the kernel language, so that it is differentiable where its formula is, and
+gives the same result on each executor. Outside of kernels it works on Python numbers and on host vectors. Element-wise
+functions take numbers, vectors or matrices. A function raises an error only for shapes that do not fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """This package holds the state of the runtime: settings, live arrays, threads and their tapes.
 
-What `init` chose, what a thread records, streams, profiles, errors of use.
+Its modules define the settings of `init`, the watchers of each thread, streams, profiles, and errors for wrong uses.
 """

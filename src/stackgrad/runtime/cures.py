@@ -1,7 +1,7 @@
 """Suggest replacements for names that `stackgrad` lacks, such as names of Taichi and Quadrants, or misspelled ones.
 
-Invariant: a name is looked for in three places, and the first one that knows it answers: the table CURES, the modules
-of the package, and the names that are spelled like it.
+Invariant: the hint for a name comes from the first of three places that has one: the table CURES, the modules of the
+package, and the names with a similar spelling.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """List the options of Taichi and Quadrants that programs pass to `init`, each with its meaning in this runtime.
 
-These are all options of Quadrants and Taichi that `init` does not have under the same name and meaning. Options in
-EFFECTIVE change what the runtime does; each other one that differs from its default is noted in the log once.
+The tables contain all options of Quadrants and Taichi that `init` does not have under the same name and meaning.
+Options in EFFECTIVE change what the runtime does. Any other option with a value that differs from its default is noted
+in the log once.
 """
 
 from __future__ import annotations

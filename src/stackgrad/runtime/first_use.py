@@ -1,7 +1,8 @@
-"""Call a function before fields are first used, for programs that fill fields which they have just made.
+"""Call a function of the program before new fields are first used, for programs of peers that replace `materialize`.
 
-While `RUNTIME.before_use` is set, an array that gets memory is of no generation, so that every use of it goes through
-`Array.check_alive`, which calls `begin`: it calls the function once for all arrays that wait. Nothing else costs time.
+While `RUNTIME.before_use` is set, an array that gets memory has no generation of the runtime, so that every use of it
+goes through `Array.check_alive`. That method calls `begin`, which calls the function once for all such arrays. Programs
+that do not set it lose no time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def wait_for(array: Array) -> None:
 
 
 def begin(array: Array) -> bool:
-    """Return True if the array was not used before; then call the function, and mark all arrays as used."""
+    """Call `RUNTIME.before_use` if the array was not used before, and mark all arrays as used. Return True if so."""
     if array._generation != WAITING:
         return False
     waiting = [found for reference in RUNTIME.waiting if (found := reference()) is not None]

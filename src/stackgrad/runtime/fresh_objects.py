@@ -1,8 +1,8 @@
-"""Find the successors of objects that a program creates anew for each launch, such as results of a property.
+"""Find the objects that take the place of fresh objects at a later launch, such as new results of a property.
 
-The object that a trace has seen is gone at the next launch. A guard that needs it asks for the one in its place.
-Invariant: nothing in this module keeps objects of the program alive, apart from numbers, texts and NumPy arrays, and
-objects of classes that Python cannot copy by their attributes.
+The object that a trace has read no longer exists at the next launch. A guard on it uses the object in its place.
+Invariant: this module keeps no objects of the program alive, except numbers, texts, NumPy arrays, and objects of
+classes that Python cannot copy by their attributes.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class FreshObjects:
         return id(thing) in self._places or id(thing) in self._objects
 
     def is_copied(self, thing: object) -> bool:
-        """Return True if guards reach an object by a copy, because no object takes its place."""
+        """Return True if guards use a copy of an object, because no object takes its place at later launches."""
         return id(thing) in self._objects
 
     @property
     def has_copies(self) -> bool:
-        """Return True if there are objects that guards reach by copies."""
+        """Return True if guards use copies of any objects."""
         return bool(self._objects)
 
     def add(self, objects: Mapping[int, Any]) -> None:

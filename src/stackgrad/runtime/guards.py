@@ -1,7 +1,7 @@
 """Detect changes of Python objects that a trace has read, so that the next launch traces the kernel again.
 
-Invariant: a guard keeps neither the objects nor the values that it found alive, unless such a value is a number, a text
-or a NumPy array. What a guard cannot compare in this way is looked up anew before each launch.
+Invariant: a guard does not keep the objects and values that it has read alive, except numbers, texts and NumPy arrays.
+A value that a guard cannot compare without keeping it alive is read again before each launch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _OuterName:
         function: A function that returns the function, or None if it has died.
         name: The name.
         cell: The number of the closure cell of the name, or -1 if the name is global.
-        names: The names of the module of a function that is made anew for each launch, else None.
+        names: The global names of the module of the function if the function is a fresh object, else None.
     """
 
     __slots__ = ("function", "name", "cell", "names")
@@ -86,7 +86,7 @@ class NameGuard:
 
 
 class PartGuard:
-    """Represent a guard on an attribute, item or length of an object that tracing has read."""
+    """Represent a guard on an attribute, item or length, read during tracing, of an object."""
 
     __slots__ = ("_owner", "_look", "_then")
 
@@ -151,18 +151,18 @@ def guards_of(reads: Iterable[Read], places: Mapping[int, tuple[Any, Reach]] = N
 
     Args:
         reads: The records of the trace.
-        places: Objects whose parts need no guards, because the caller compares them, by id, each with a function that
-            returns the object that is in its place now.
+        places: Objects, by id, whose parts need no guards because the caller compares them; each has a function that
+            returns the object that is now in its place.
     """
     return guards_with(reads, FreshObjects(places))
 
 
 def guards_with(reads: Iterable[Read], fresh: FreshObjects) -> tuple[Guard, ...]:
-    """Return guards of all Python objects that a trace has read, given how they reach fresh objects.
+    """Return guards of all Python objects that a trace has read, using `fresh` to find objects in place of fresh ones.
 
     Args:
         reads: The records of the trace.
-        fresh: The objects that are made anew; this function adds those that the reads themselves make.
+        fresh: The fresh objects of the trace; this function adds those that the reads create.
     """
     made: dict[Any, Guard] = {}
     for read in reads:
@@ -180,7 +180,7 @@ def guards_with(reads: Iterable[Read], fresh: FreshObjects) -> tuple[Guard, ...]
 
 
 def _is_part(function: FunctionType, name: str) -> bool:
-    """Return True if a name's object is part of a function that is created anew, and is compared with that function."""
+    """Return True if the object under a name is compared as a part of the function, which is a fresh object."""
     return name in function.__code__.co_freevars or module_names(function) is None
 
 
@@ -205,8 +205,8 @@ def _lasting(found: Any, again: Callable[[], Any], fresh: FreshObjects) -> Snaps
 
     Args:
         found: The value that the trace found.
-        again: A function that looks again.
-        fresh: Objects that are made anew at each look; this function adds to them.
+        again: A function that repeats the read.
+        fresh: The fresh objects of the trace; this function adds the value to them if each read creates it anew.
     """
     then = snapshot(found)
     if isinstance(then, (ValueSnapshot, ArraySnapshot)):

@@ -137,9 +137,9 @@ class _KernelTotals:
 class Profile:
     """Measure the launches, times and adstack bytes of all kernels between `start` and `stop` or in a `with` block.
 
-    A profile that is started again goes on. A launch that raises is not counted. The time of a kernel is that of the
-    launch on the backend with its preparation (arguments, adstack memory), without tracing, compilation and counting;
-    counting kernels have rows of their own.
+    A profile that is started again adds to its measurements. A launch that raises is not counted. The time of a kernel
+    is that of the launch on the backend with its preparation (arguments, adstack memory), without tracing, compilation
+    and counting; counting kernels are listed separately.
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class Profile:
 
 
 def profile() -> Profile:
-    """Return a new profile to be used as a context manager.
+    """Return a new profile, a context manager that measures the launches inside its `with` block.
 
         with sg.profile() as p:
             step()

@@ -1,7 +1,7 @@
 """This module defines names, each Any, for types that the runtime stores but cannot import without a cycle.
 
-Each name stands for one class, and is Any here: a circle of imports, even of imports for type checkers alone, would let
-the runtime depend on what depends on it.
+Each name stands for one class, and is Any because an import of the class, even for type checkers only, would make the
+package `runtime` depend on packages that depend on it.
 """
 
 from __future__ import annotations

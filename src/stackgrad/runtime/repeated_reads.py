@@ -1,6 +1,7 @@
-"""Repeat the reads of a trace on the objects of an equal function, so that its guards watch those objects.
+"""Repeat the reads of a trace on the objects of an equal function, so that the function can share the trace.
 
-Invariant: a repetition keeps alive what a guard keeps alive, and nothing else.
+The repeated reads serve to make guards on these objects. Invariant: a repetition keeps alive what a guard keeps alive,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Repetition = Callable[[], Read]
 
 
 def repetition_of(read: Read, fresh: FreshObjects) -> Repetition:
-    """Return a function that makes a read of a trace again, on the objects that are now in the place of its own.
+    """Return a function that repeats a read of a trace on the objects that are now in place of those that it read.
 
     Args:
-        read: The read.
-        fresh: The objects that others take the place of.
+        read: The record of the read.
+        fresh: The objects of the trace that have others in their place now.
     """
     if isinstance(read, NameRead):
         return _name_repetition(read, fresh)

@@ -16,9 +16,9 @@ class AdstackReport:
 
     Attributes:
         slabs: For each slab, the bytes that the backend holds: {"real": {"current": bytes, "peak": bytes}, ...}.
-        tasks: For each kernel, task and slab with adstacks, the need of the last launch: rows held at once, threads and
-            lanes, stride and bytes, bytes that the iterations push, the source of the size, and the capacity, variable
-            and line of each adstack.
+        tasks: For each kernel, task and slab with adstacks, the memory need of the last launch: number of rows held at
+            once, threads, lanes, stride of a row, bytes, bytes that the iterations push, how the size was found, and
+            for each adstack its capacity, its variable and its line.
     """
 
     slabs: Mapping[str, Mapping[str, int]]

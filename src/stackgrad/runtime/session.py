@@ -1,7 +1,7 @@
 """Define `RUNTIME`, which holds the settings of `init`, the live fields, and the active tapes and modes.
 
 Invariant: `generation` grows with every `init` and `reset`; a field or a compiled kernel of another generation is
-stale and never launched. `stamp()` never returns a number twice, so equal versions mean equal content.
+stale and never launched. `stamp()` never returns a number twice, so equal versions mean equal contents.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ WATCHERS = ("capture", "profiles")
 class Runtime:
     """Represent the state of the runtime in this process: settings, backend, fields and watchers.
 
-    `tapes`, `forward` and `tracing` are those of the thread that asks; `capture` and `profiles` see all threads.
-    `words` is what native launches look at, see backends/words.py; every assignment here keeps it in step. `remote` is
-    the backend if arrays lie in memory of its own; None if launches are over when they return.
+    `tapes`, `forward` and `tracing` are those of the calling thread; `capture` and `profiles` are for all threads.
+    `words` holds the flags that machine code reads before a ready launch, see backends/words.py; every assignment to
+    another attribute updates them. `remote` is the backend if arrays lie in device memory; None if launches have ended
+    when their calls return.
     """
 
     __slots__ = (
@@ -151,7 +152,7 @@ class Runtime:
         self._set_own(self.threads.own, "tracing", is_tracing)
 
     def abandon(self, own: ThreadState, watcher: Watcher | ForwardMode) -> None:
-        """Detach a tape or forward mode from the thread that entered it, so that it is notified no more."""
+        """Detach a tape or forward mode from the thread that entered it, so that it gets no more notifications."""
         self._set_own(own, "tapes", tuple(t for t in own.tapes if t is not watcher))
         if own.forward is watcher:
             self._set_own(own, "forward", None)
@@ -265,11 +266,11 @@ def init(
     An unknown option raises OptionError. A backend that cannot run on this machine raises DeviceError.
 
     Args:
-        arch: `sg.cpu` (default; STACKGRAD_ARCH replaces it), `sg.reference`, `sg.cuda` (`sg.gpu`) or `sg.vulkan`.
+        arch: `sg.cpu` (default, or as STACKGRAD_ARCH says), `sg.reference`, `sg.cuda` (`sg.gpu`) or `sg.vulkan`.
         default_fp: Type of Python floats in kernels: sg.f16, sg.f32 (default) or sg.f64.
         default_ip: Type of Python ints in kernels: sg.i32 (default), sg.i64 or another.
         debug: True to check indices, asserts and integer divisions in kernels, and the IR after each pass.
-        random_seed: Key of `sg.random`.
+        random_seed: Seed of the numbers that `sg.random` returns.
         precise: True to forbid contraction and approximation of reals.
         debug_info: True to put the program's lines into machine code, for debuggers; also by STACKGRAD_DEBUG_INFO.
         deterministic: True for the same bits in each run, at a price (docs/cuda.md).

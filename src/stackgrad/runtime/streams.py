@@ -1,8 +1,8 @@
 """Define CUDA streams and events, with the interface that Taichi and Quadrants programs expect.
 
 On a GPU they are the driver's streams and events. On other architectures a launch ends before its call returns, so
-streams and events order nothing. Invariant: a program that is right with streams that run at the same time is right
-with launches in program order.
+streams and events have no effect. Invariant: a program that is correct with concurrent streams is also correct if its
+launches run in program order.
 """
 
 from __future__ import annotations

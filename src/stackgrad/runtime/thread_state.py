@@ -1,9 +1,10 @@
 """Hold the state of each thread: its active tapes, its forward mode, and whether it is tracing a kernel.
 
-Invariant: only the thread itself changes what its launches are recorded by. A launch, or a write of the host, is
-recorded by the tapes of the thread that makes it, and by no others. Derivatives of an array belong to the thread that
-used them last, so that a tape of another thread neither clears them nor, while both are at work, adds to them. A write
-of another thread to what a tape uses is no part of the program that the tape differentiates, and is reported to it.
+Invariant: only the thread itself adds and removes its watchers. A launch, or a write by the host, is recorded by the
+tapes of the thread that makes it, and by no others. The derivatives of an array belong to the thread that used them
+last: a tape of another thread neither sets them to 0 nor, while both threads compute derivatives, adds to them. A write
+of another thread to an array that a tape uses is no part of the program that the tape differentiates; the tape is
+notified of it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Watcher(Protocol):
 
     Attributes:
         recording: True if launches are recorded, so that `after_launch` and `add_custom` have an effect.
-        constant: True if what is written without being recorded is constant.
+        constant: True if values that unrecorded launches write are constant.
     """
 
     recording: bool
@@ -56,7 +57,7 @@ class Watcher(Protocol):
 
         Args:
             array: The field.
-            place: The index of the place. None: the host gets a view, and could write any element later.
+            place: The index of the part; None if the host gets a view, through which it may write any element later.
         """
 
     def before_host_read(self, array: Array, place: Any) -> bool:
@@ -64,7 +65,7 @@ class Watcher(Protocol):
 
         Args:
             array: The field.
-            place: The index of the place. None: the host gets a view, and could read any element later.
+            place: The index of the part; None if the host gets a view, through which it may read any element later.
 
         Returns:
             True if no other watcher needs to know of the read.
@@ -92,7 +93,7 @@ class ForwardMode(Protocol):
     """Declare the methods of an active forward mode, which runs launches with tangents.
 
     Attributes:
-        constant: True if what launches write has no tangent.
+        constant: True if values that launches write have no tangent.
     """
 
     constant: bool
@@ -142,9 +143,9 @@ class ThreadState:
         tapes: The tapes, and backward passes, that see the launches and writes of the thread.
         forward: The forward mode of the thread, or None.
         tracing: True while the thread traces a kernel, so that fields answer as in kernels.
-        used: Arrays that its tapes and its forward mode have met since the first of them was entered.
-        disturbed: The arrays among `used` that another thread wrote meanwhile, with a text that says what wrote them.
-        depth: Number of tapes and modes that are at work.
+        used: Arrays that the tapes and the forward mode of the thread have used since the first of them was entered.
+        disturbed: The arrays among `used` that another thread wrote meanwhile, each with a text that names the writer.
+        depth: Number of active tapes and forward modes.
     """
 
     __slots__ = ("tapes", "forward", "tracing", "used", "disturbed", "depth", "__weakref__")
@@ -185,7 +186,7 @@ class ThreadStates:
             return made
 
     def note(self, own: ThreadState) -> bool:
-        """Record if the thread of state `own` is watched; return True if any thread has a watcher or is tracing."""
+        """Record whether the thread of state `own` is watched. Return True if any thread is."""
         with self._lock:
             (self._watched.add if own.is_watched else self._watched.discard)(own)
             return len(self._watched) > 0
@@ -210,8 +211,8 @@ class ThreadStates:
     def claim(self, array: Array) -> bool:
         """Reserve the derivatives of an array for this thread. Return False if another thread has reserved them.
 
-        From then on they belong to the thread. Return False if another thread is using them. Wait while another thread
-        sets them to 0, which it does only with derivatives that no thread has claimed.
+        The call waits while another thread sets the derivatives to 0; it does so only with derivatives that no thread
+        has reserved.
         """
         own = self.own
         with self._cleared:
@@ -255,7 +256,7 @@ class ThreadStates:
 
         Args:
             arrays: The arrays.
-            who: A text that says what writes them, for messages.
+            who: A text that names the writer, such as a kernel, for messages.
         """
         own = self.own
         with self._lock:

@@ -21,7 +21,7 @@ def trace_function(
 
     Args:
         function: The function.
-        given: What the parameters that are no numbers stand for, by name.
+        given: The stand-ins, by name, of the parameters that are not numbers.
         reads: A list to which the trace appends what it reads of Python objects, also if it fails.
     """
     from ..compiler.frontend.trace import trace

@@ -1,7 +1,7 @@
 """Define the errors for wrong uses of the library outside of kernels; each has a reason and a cure.
 
-Errors about the text of a kernel are in `compiler/errors.py` and carry a source span. The errors of this module point
-at no kernel, because the Python traceback shows the line. Refused gradients show the line in the message as well.
+Errors about the text of a kernel are in `compiler/errors.py` and have a source location. The errors of this module have
+none, because the Python traceback shows the line; only errors of tapes and views show the caller's line in the message.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def close_names(name: str, known: Sequence[str] | Mapping[str, str]) -> str:
 
     Args:
         name: The name that is not known.
-        known: The names that are; a mapping says how the hint writes each of them.
+        known: The known names; a mapping gives the form in which the hint shows each name.
     """
     found = get_close_matches(name, known, n=3)
     shown = [known[match] for match in found] if isinstance(known, Mapping) else found

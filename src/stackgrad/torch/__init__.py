@@ -35,8 +35,9 @@ def wrap(kernel: Any, out: Out) -> Callable[..., Any]:
     Args:
         kernel: A kernel.
         out: The name of the parameter that is the result, or a list of names; these results have the shape and dtype of
-            the first tensor given. Or a mapping from each name to its form: the name of another parameter, a shape, or
-            a function of the other arguments, by name, that returns a shape or (shape, dtype).
+            the first tensor given. Or a mapping from the name of each result to its shape; in place of a shape, it may
+                have the name of a parameter with the same shape and dtype, or a function of the other arguments, by
+                name, that returns a shape or (shape, dtype).
 
     Returns:
         The function.

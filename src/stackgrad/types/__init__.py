@@ -1,7 +1,8 @@
 """Define `sg.types`: the types of scalars, vectors, matrices and structs, and the annotations of arrays.
 
-Invariant: a public type object carries the frontend's type as `stackgrad_type`. Python's float, int and bool stay in it
-until a kernel is traced or memory is made, because the defaults of `sg.init` decide what they mean.
+Invariant: a public type object has an attribute `stackgrad_type`, the type for the compiler frontend. It keeps Python's
+float, int and bool until a kernel is traced or memory is allocated, because the options of `sg.init` decide what these
+types mean.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pack elements inside kernels: those with a flag, and the sums of runs of equal keys."""
+"""Pack elements inside kernels: `select` packs flagged elements, `reduce_by_key_add` the sums of runs of equal keys."""
 
 from __future__ import annotations
 

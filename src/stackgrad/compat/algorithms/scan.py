@@ -52,7 +52,7 @@ def starts_of_blocks(scratch: Any, first: Any, dtype: Any, op: Any) -> None:
 
 @func
 def _scanned(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, op: Any) -> None:
-    """Store the reduction of all earlier elements to each element of `out`."""
+    """Store to each element of `out` the reduction of all elements of `arr` before it."""
     blocks_reduced(arr, scratch, n, dtype, op)
     starts_of_blocks(scratch, 0, dtype, op)
     for block in range(BLOCKS):

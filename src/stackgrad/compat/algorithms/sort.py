@@ -30,12 +30,12 @@ def _size(n: Any) -> Any:
 
 @func
 def _digit(key: Any, dtype: Any, shift: Any) -> Any:
-    """Return 8 bits of a key, taken from bits whose unsigned order is the order of the keys.
+    """Return one digit of 8 bits of a key, after mapping the key to an unsigned integer that sorts like the key.
 
     Args:
         key: The key.
         dtype: Its type.
-        shift: Number of the lowest of these bits.
+        shift: Number of the lowest bit of the digit.
     """
     wide = static(u64 if dtype.bits == 64 else u32)
     bits = bit_cast(cast(key, dtype), wide)
@@ -55,7 +55,7 @@ def _digit(key: Any, dtype: Any, shift: Any) -> Any:
 def _sorted_by_digit(
     source: Any, target: Any, values: Any, moved: Any, scratch: Any, n: Any, dtype: Any, has_values: Any, shift: Any
 ) -> None:
-    """Move all keys, and values, to the order of one digit; keys of equal digits keep their order."""
+    """Sort all keys, and the values with them, by one digit; keys with equal digits keep their order."""
     for block in range(SORT_BLOCKS):
         for digit in range(DIGITS):
             scratch[digit * SORT_BLOCKS + block] = cast(0, static(u32))
@@ -108,7 +108,7 @@ def sort(
         n: A 0-d array of i32 that holds the number of keys.
         key_dtype: Type of the keys: u32, i32, f32, u64, i64 or f64.
         has_values: True if there are values.
-        end_bit: The lowest bits to sort by, a multiple of 16.
+        end_bit: Number of low bits of the keys to sort by, a multiple of 16.
         log256_max_n: Ignored.
     """
     for step in static(range(0, end_bit, 16)):

@@ -1,11 +1,11 @@
 """Define scalar arrays: typed memory that kernels read and write, with an adjoint and a tangent array if asked.
 
-Invariant: every write, by the host or by a kernel, gives the array a version that no content had before; a tape that
-watches is told before the write. Memory is one C-contiguous NumPy array. An array whose memory others can write without
-telling is `exported`: its version changes each time it is read.
+Invariant: every write, by the host or by a kernel, gives the array a version that no contents had before; active tapes
+are notified before the write. Memory is one C-contiguous NumPy array. An array whose memory other code can write
+without notice is `exported`: its version changes each time the version is read.
 
-On a device launches are not over when they return: `memory` waits for them, and `buffer` does not. Elements and whole
-contents go through the backend.
+On a device, launches go on after their call has returned: `memory` waits for them, and `buffer` does not. Elements and
+whole contents are copied by the backend.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Array(Exchange):
 
     `shape` is () for a single number, and unset until `place` gives memory. `needs_grad` and `needs_dual` say that an
     adjoint or a tangent of the same shape exists and has memory; both have the dtype of the array, but the adjoint of
-    an f16 array has f32. `offset` is the first index of each axis, () for 0. `words` is what native code uses, see
-    backends/words.py. `buffer` is the memory, which launches may be writing. `owner` used its derivatives last.
+    an f16 array has f32. `offset` is the first index of each axis, () for 0. `words` is for machine code, see
+    backends/words.py. `buffer` is the memory, which launches may be writing. `owner` used the adjoint last.
     """
 
     # Users may keep notes of their own at an array: `__dict__` is made when the first one is set.
@@ -331,7 +331,7 @@ class Array(Exchange):
         return self.buffer if RUNTIME.remote is None else RUNTIME.remote.fetch(self.buffer)
 
     def shared(self) -> np.ndarray:
-        """Return the array's own memory, not a copy, after all launches have ended."""
+        """Return the array's own memory, not a copy, after waiting until all launches have ended."""
         self.check_alive()
         return self.memory
 
@@ -355,7 +355,7 @@ class Array(Exchange):
     def begin_write(self, place: Any = ...) -> None:
         """Check that the array is alive, and notify tapes that the host is about to write it.
 
-        `place` is what is replaced, as an index of the memory; None for nothing yet.
+        `place` is the index of the elements to be replaced; None if the host gets a view, which it may write later.
         """
         self.check_alive()
         if RUNTIME.words[w.WATCHED]:

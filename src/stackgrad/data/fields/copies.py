@@ -1,6 +1,6 @@
 """Copy one array to another: by a kernel if a tape, forward mode or capture is active, else by the host.
 
-Invariant: such a launch does what the copy by the host does, to the last bit.
+Invariant: the kernel and the host store the same bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def copy_if_watched(target: Array, source: Array, axes: AxisMap) -> bool:
         axes: How the axes match.
 
     Returns:
-        False if the host must copy instead: nobody watches, or values decide whether the types can be converted.
+        False if the host must copy instead: no watcher is active, or only a look at the values can tell whether the
+            types can be converted without loss.
     """
     if not RUNTIME.words[WATCHED]:
         return False
@@ -60,7 +61,7 @@ def matched_axes(target: Any, source: Any) -> AxisMap | None:
 
 
 def _in_memory(one: Any) -> list[int]:
-    """Return, for each axis of a field and then of its elements, the number of that axis in the memory array."""
+    """Return the number, in the memory array, of each axis of a field, and then of each axis of its elements."""
     inner, outer = len(one.element_shape), len(one.shape)
     if one.element_first:
         return [*range(inner, inner + outer), *range(inner)]

@@ -1,6 +1,7 @@
 """Exchange fields and ndarrays with NumPy, torch, JAX and DLPack; contents are copied unless asked otherwise.
 
-Invariant: memory that leaves without a copy is `exported` first, so that no cache trusts its content afterwards.
+Invariant: an array whose memory is handed out without a copy is marked as `exported` first, so that no cache relies on
+its contents afterwards.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Exchange:
         """Notify tapes and forward mode that the host is about to read, because a derivative may end there.
 
         Args:
-            place: The index that is read; None for memory that is shared, and may be read later.
+            place: The index that is read; None if the memory is shared, so that any element may be read later.
         """
         raise NotImplementedError
 
@@ -160,9 +161,9 @@ class Exchange:
 
 
 def shared_memory(given: Any) -> np.ndarray:
-    """Return another package's array as a C-contiguous NumPy array: shared if it may be written, else copied.
+    """Return another package's array as a C-contiguous NumPy array, which shares the memory if possible.
 
-    It is shared if it is host memory that may be written, else copied.
+    The memory is shared if it is host memory that may be written; otherwise it is copied.
 
     Raises:
         FieldError: The array is on another device, or has memory that kernels cannot address.

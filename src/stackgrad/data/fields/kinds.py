@@ -1,6 +1,6 @@
 """Define the base classes of fields, ndarrays and tensors, which programs use in `isinstance` and annotations.
 
-A field is captured by the kernels that use it. An ndarray is an argument, whose shape may differ from call to call.
+A kernel finds a field under its Python name. An ndarray is passed as an argument; its shape may differ in each call.
 """
 
 from __future__ import annotations

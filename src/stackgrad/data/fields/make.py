@@ -193,7 +193,7 @@ def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: b
         name: The name for messages.
 
     Raises:
-        FieldError: The type is no real, and a companion is asked for.
+        FieldError: An adjoint or a tangent is asked for, and the type is not real.
     """
     RUNTIME.ensure()
     wanted = [kind for kind, asked in (("grad", needs_grad), ("dual", needs_dual)) if asked]
@@ -227,7 +227,7 @@ def check_nesting(shape: ShapeLike | None, order: str | None, layout: Any) -> tu
     """Return the order of axes in memory that `order` ("ji") or `layout` ((1, 0)) sets, or None for the default.
 
     Raises:
-        FieldError: There is no shape, or the axes are not named once each.
+        FieldError: The field has no shape, or `order` or `layout` does not name each axis exactly once.
     """
     if order is None and (layout is None or isinstance(layout, Layout)):
         return None
@@ -250,7 +250,7 @@ def _layout(layout: Any) -> Layout:
 
 
 def _one_of(dtype: Any) -> Any:
-    """Return the scalar type that all entries in nested lists of types share. Raise FieldError if they differ."""
+    """Return the one scalar type in nested lists of scalar types. Raise FieldError if they contain different types."""
     if not isinstance(dtype, (list, tuple)):
         return dtype
     flat = [d for row in dtype for d in (row if isinstance(row, (list, tuple)) else [row])]

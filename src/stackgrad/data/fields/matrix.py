@@ -247,7 +247,7 @@ class MatrixArray(Exchange):
     def copy_from(self, other: MatrixArray) -> None:
         """Overwrite the contents with those of a field or ndarray with the same shape and elements.
 
-        To derivatives it is a launch. Fields that do not match raise FieldError.
+        Derivatives flow through the copy, as through a launch. Fields that do not match raise FieldError.
         """
         if not isinstance(other, MatrixArray):
             raise FieldError(f"copy_from takes a field, not {type(other).__name__}", "use from_numpy() for arrays")

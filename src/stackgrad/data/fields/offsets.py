@@ -20,7 +20,7 @@ def checked_offset(offset: Any, rank: int) -> tuple[int, ...]:
     """Return an offset as a tuple with one integer for each axis, or () if all are 0.
 
     Raises:
-        FieldError: It is not made of integers, or has not one for each axis.
+        FieldError: The offset contains something other than integers, or does not have one integer for each axis.
     """
     if offset is None:
         return ()
@@ -39,7 +39,7 @@ def checked_offset(offset: Any, rank: int) -> tuple[int, ...]:
 def set_offset(arrays: tuple[Array, ...], offset: tuple[int, ...]) -> None:
     """Set the first index of each axis, the offset, of arrays and of their adjoints and tangents.
 
-    Gradients that are given themselves follow their primals, and stay as they are.
+    Adjoints and tangents among the given arrays are skipped, because their primals determine their offsets.
     """
     for array in arrays:
         if array.is_grad:

@@ -1,6 +1,7 @@
 """Define the placeholder for the shape and the memory of a field that has no memory yet.
 
-Invariant: every use of it is a FieldError that says how to place the array; arrays that are placed pay nothing.
+Invariant: every use of the placeholder raises a FieldError that says how to place the array; accesses to placed arrays
+are not checked and cost no time.
 """
 
 from __future__ import annotations

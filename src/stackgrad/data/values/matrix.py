@@ -1,7 +1,7 @@
 """Define vectors and matrices of numbers for use outside of kernels, such as elements of matrix fields.
 
-Invariant: `data` is a NumPy array of one axis (a vector) or two. `dtype` is the element type if one was given; it is
-None for plain numbers, which take a type where they are used, as Python's do.
+Invariant: `data` is a NumPy array of one axis (a vector) or two. `dtype` is the element type if the program gave a
+type; it is None for plain numbers, which take a type where they are used, as Python numbers do.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Matrix(Algebra, MatrixMakers):
 
     @property
     def _form(self) -> np.ndarray:
-        """Return the entries without notifying tapes, for code that needs only their shape or type."""
+        """Return the array of entries without notifying tapes of a read, for code that needs only its shape or type."""
         return self.data
 
     @property
@@ -153,7 +153,7 @@ class Matrix(Algebra, MatrixMakers):
         return wrap(found.copy(), self.dtype is not None) if found.ndim else found.item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Overwrite an entry or a row. Raise OutOfBounds or MatrixError if it does not fit."""
+        """Overwrite an entry or a row. Raise OutOfBounds or MatrixError if the index or the value does not fit."""
         place = self._index(index)
         self._write(place, operators.fit_entries(value, self._form[place].shape))
 
@@ -259,7 +259,7 @@ def _sequence(rows: Any) -> Sequence[Any]:
 
 
 def typed(data: np.ndarray, own: Scalar | None, dtype: object) -> tuple[np.ndarray, Scalar | None]:
-    """Return entries converted to `dtype` with that type, or unchanged with their own type if `dtype` is None."""
+    """Return (entries, type): the entries converted to `dtype`, or unchanged with the type `own` if `dtype` is None."""
     if dtype is None:
         return data, own
     wanted = scalar_type(dtype)

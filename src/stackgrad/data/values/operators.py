@@ -1,8 +1,8 @@
 """Implement arithmetic of vectors and matrices outside of kernels: checks of shapes, and types of results.
 
-Invariant: a value without a type of its own counts as Python numbers do: beside a typed value it takes the type of that
-value, as long as the kind (real, integer) stays. Shapes are equal, or one side is a number; nothing is broadcast
-silently.
+Invariant: a value without an explicit scalar type is treated like Python numbers: combined with a typed value, it takes
+the type of that value if both are real or both are integers. Shapes are equal, or one operand is a number; nothing else
+is broadcast.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def operand_pair(a: Any, b: Any, what: str) -> tuple[np.ndarray, np.ndarray, boo
         what: The name of the operation for messages.
 
     Raises:
-        MatrixError: The shapes differ, unless a vector is compared with a matrix of such rows.
+        MatrixError: The shapes differ. A vector may be compared with a matrix whose rows have its length.
     """
     left, right = data_of(a), data_of(b)
     if left is None or right is None:

@@ -1,6 +1,7 @@
 """Define structs for use outside of kernels, with members that are numbers, vectors, matrices or structs.
 
-Invariant: a member that is a vector or matrix is held by value: what was assigned can change without the struct.
+Invariant: a struct holds its own copy of each member that is a vector or matrix, so a later change of the object that
+was assigned does not change the struct.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Struct:
         Args:
             members: The type of each member by name.
             shape: An extent or a tuple of extents; None for a field that is placed later.
-            methods: Functions by name.
+            methods: Functions by name, which become methods of the elements.
             **options: needs_grad, needs_dual, name, layout; see `sg.field`.
         """
         made: StructField = factory("fields", "struct_field")(struct_type("", members, methods or {}), shape, **options)

@@ -1,7 +1,7 @@
 """Make struct types from the members and methods that a user declares, after checking them.
 
-Invariant: Python's float, int and bool stay in a type until a kernel is traced or memory is made, because the defaults
-of `sg.init` decide what they mean.
+Invariant: a struct type keeps Python's float, int and bool until a kernel is traced or memory is allocated, because the
+options of `sg.init` decide what they mean.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def struct_type(name: str, members: Mapping[str, Any], methods: Mapping[str, Any
     Args:
         name: The name of the type.
         members: The type of each member by name.
-        methods: Functions by name.
+        methods: The functions that become methods of the structs, by name.
 
     Raises:
         StructError: A member is no type, or has a reserved name.

@@ -7,7 +7,7 @@ ALPHABETS = ("xyzw", "rgba", "stpq", "uvw")
 
 
 def swizzle(name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the indices of the vector entries that a swizzle name selects, or None if it is no such name."""
+    """Return the indices of the vector entries that a swizzle name selects, or None if the name is no swizzle."""
     if len(shape) != 1 or not 0 < len(name) <= 4:
         return None
     for letters in ALPHABETS:
