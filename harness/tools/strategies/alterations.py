@@ -18,7 +18,7 @@ from .struct_locals import with_struct_locals
 from .values_of import Kinds
 from .views import with_views
 
-STRUCT_FIELDS, STRUCT_ARGUMENTS, STRUCT_LOCALS, VIEWS, OFFSETS, STRIDES = 0.06, 0.65, 0.07, 0.04, 0.06, 0.25
+STRUCT_FIELDS, STRUCT_ARGUMENTS, STRUCT_LOCALS, VIEWS, OFFSETS, STRIDES = 0.06, 0.65, 0.07, 0.08, 0.06, 0.25
 """Shares of programs that an alteration changes.
 
 STRUCT_ARGUMENTS is a share of programs with functions, and STRIDES one of programs with stepped ranges.
