@@ -39,6 +39,8 @@ Access = n.Load | n.Store | n.Atomic
 IndexedStmt = Access | n.Within
 IndexPlace = tuple[IndexedStmt, int]
 """A statement with an index, and the number of the index among those of the statement."""
+Way = Callable[[Builder, IndexedStmt, int], Value]
+"""A function that emits a changed index of a statement."""
 FAR = 1 << 20
 KINDS = ("local", "view", "local", "view", "array")
 """Kinds of indices to choose from, see `index_places`; a kernel has many more accesses of arrays than positions."""
@@ -248,7 +250,7 @@ def _beyond(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
     return b.op("add", indices_of(stmt)[axis], _extent(b, stmt, axis))
 
 
-def _moved(by: int) -> Callable[[Builder, IndexedStmt, int], Value]:
+def _moved(by: int) -> Way:
     """Return a function that emits index + `by` for one axis of an access."""
 
     def way(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
@@ -267,7 +269,7 @@ def _mirrored(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
 SURE = 4
 """Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
 
-WAYS: tuple[Callable[[Builder, IndexedStmt, int], Value], ...] = (
+WAYS: tuple[Way, ...] = (
     _beyond,
     _mirrored,
     _moved(FAR),
