@@ -57,9 +57,10 @@ class FeatureCounts:
         """Return the table of all features, in cases of 1,000; the rarest features of each part stand first."""
         lines = [f"of 1,000 cases, from {self.total}:"]
         for kind, title in KINDS.items():
-            names = {name for of, name in self.cases if of == kind} | (set(SHAPES) if kind == "program" else set())
+            known = {(kind, name) for name in SHAPES} if kind == "program" else set()
+            found = known | {feature for feature in self.cases if feature[0] == kind}
             lines += ["", f"{'cases':>7}  {'decided':>7}  {'oracle':>7}  {title}"]
-            lines += [self._line((kind, name)) for name in sorted(names, key=lambda name: (self.cases[kind, name], name))]
+            lines += [self._line(feature) for feature in sorted(found, key=lambda f: (self.cases[f], f))]
         return "\n".join(lines)
 
     def _line(self, feature: Feature) -> str:

@@ -269,14 +269,7 @@ def _mirrored(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
 SURE = 4
 """Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
 
-WAYS: tuple[Way, ...] = (
-    _beyond,
-    _mirrored,
-    _moved(FAR),
-    _extent,
-    _moved(-1),
-    _moved(1),
-)
+WAYS: tuple[Way, ...] = (_beyond, _mirrored, _moved(FAR), _extent, _moved(-1), _moved(1))
 """Functions that change an index.
 
 The extent itself is the nearest index outside. Behind the end of a view lies mostly more of its array, so that no other
