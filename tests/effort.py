@@ -34,8 +34,8 @@ def unit_of(item: pytest.Item) -> str:
 def is_full(name: str, turn: int | None) -> bool:
     """Return True if LLVM optimizes the code of a unit on day number `turn`.
 
-    Rotating tests are there on one day of eight. The quarter moves by one more step after each eight days, so that these
-    tests meet full effort too, on one of 32 days.
+    Rotating tests run on one day of eight. The optimized quarter moves by one more step after each eight days, so that
+    these tests run with full effort, too, on one of 32 days.
     """
     if turn is None:
         return True

@@ -1,11 +1,11 @@
 """Choose the part of large families of tests that one run executes.
 
-A test marked `rotating` belongs to a family in which many tests show the same thing on other inputs; one marked
-`expensive` takes seconds, as the test of a whole command. A run executes one in eight of both; the day decides which, so
-eight days execute all. STACKGRAD_TESTS=all executes all in one run, as every row of ci/matrix.toml does, and
-STACKGRAD_TESTS=0 (to 7) executes the part of that number. Days are counted modulo 32, for effort.py, which moves on by
-one more step after each eight days; STACKGRAD_TESTS takes these numbers too. A run that is given files executes all
-tests of these, because it is meant to show whether a change of what they test is right.
+A test marked `rotating` belongs to a family of many tests that check the same property on different inputs; a test
+marked `expensive` takes seconds, such as that of a whole command. A run executes one in eight of both; the day decides
+which, so eight days execute all of them. STACKGRAD_TESTS=all executes all in one run, as every row of ci/matrix.toml
+does, and STACKGRAD_TESTS=0 (to 7) executes the part with this number. Days are counted modulo 32, because the choice of
+effort.py repeats after 32 days; STACKGRAD_TESTS takes these numbers, too. A run that is given files executes all tests
+of these.
 """
 
 from __future__ import annotations

@@ -57,6 +57,20 @@ def test_fuzz_replays_first_and_ends_with_a_table(command, cured: Path) -> None:
 
 
 @pytest.mark.expensive
+def test_fuzz_ends_with_the_table_of_features(command, tmp_path: Path) -> None:
+    options = ("--cases", "3", "--seed", "5", "--backends", "cpu", "--corpus", str(tmp_path / "corpus"), "--coverage")
+    found = command("fuzz", *options)
+    assert found.status == 0, found.out + found.err
+    assert "of 1,000 cases, from 3:" in found.out and "reverse dual" in found.out
+
+
+@pytest.mark.parametrize("other", [("--ir-text",), ("--mutants", "sub-without-sign"), ("--peers", "taichi")])
+def test_other_runs_have_no_table_of_features(command, other: tuple[str, ...]) -> None:
+    found = command("fuzz", "--coverage", "--cases", "1", *other)
+    assert found.status == 2 and "--coverage counts features of plain runs" in found.err
+
+
+@pytest.mark.expensive
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal to a group of processes")
 def test_an_interrupted_run_ends_with_its_table(tmp_path: Path) -> None:
     """Ctrl-C reaches the command and its workers; none of them prints a traceback."""

@@ -121,4 +121,4 @@ def test_errors_are_findings() -> None:
 
 
 def test_share() -> None:
-    assert 0.02 < np.mean([plan_for(seed, ("cpu",)).tapes > 0 for seed in range(600)]) < 0.1
+    assert 0.05 < np.mean([plan_for(seed, ("cpu",)).tapes > 0 for seed in range(600)]) < 0.11

@@ -140,7 +140,7 @@ def test_the_mark_stands_on_families_alone() -> None:
 
 
 def test_an_expensive_test_takes_turns_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of forty runs on one day of eight, whatever tests stand beside it, and no day gets more than half of them."""
+    """Each of forty runs on one day of eight, whatever tests stand beside it, and no day gets half of them."""
     parts = parts_of([f"tests/a{k}.py::test_whole_command" for k in range(40)])
     assert [parts_of([f"tests/a{k}.py::test_whole_command"])[0] for k in range(40)] == parts
     assert max(parts.count(day) for day in range(PARTS)) <= 20 and set(parts) == set(range(PARTS))

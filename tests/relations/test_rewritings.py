@@ -160,7 +160,8 @@ def test_plans_ask_for_relations() -> None:
     named = Counter(name for plan in plans for name in plan.relations)
     assert set(named) == set(RELATIONS) and min(named.values()) > 20
     strays = named.pop("stray")
-    assert 0.045 < sum(named.values()) / len(plans) < 0.08 and 0.04 < strays / len(plans) < 0.08
+    assert 0.045 < sum(named.values()) / len(plans) < 0.08 and 0.08 < strays / len(plans) < 0.12
+    assert 0.55 < sum(plan.positions for plan in plans) / len(plans) < 0.65
     assert {plan.relate_on for plan in plans} == {"reference", "backends"}
 
 

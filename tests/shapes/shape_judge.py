@@ -135,7 +135,7 @@ def pulled_back(
 
 
 def _as_seeded(name: str, content: np.ndarray, seeds: Arrays) -> np.ndarray:
-    """Return the contents of an array when a gradient by hand starts: the seed for `x.grad` of a field, else its own."""
+    """Return the contents of an array when a gradient by hand starts: the seed if it is `x.grad` of a field."""
     field = name.removesuffix(".grad")
     if field == name or field not in seeds:  # The compiler has arrays of its own, which have adjoints too.
         return content

@@ -98,7 +98,7 @@ class _Case:
         final = self._forward()
         if isinstance(final, OkOutcome) and not self.plan.stops_before_reverse and self.lowerings.gradients:
             self._reverse(self.lowerings)
-        if isinstance(final, OkOutcome) and self.plan.relations:
+        if isinstance(final, OkOutcome):
             self.judged += relation_checks.compare(made, self.initial, self.states, self.program, self.plan, self.panel)
         if self.plan.peers:
             asked = (self.program, made, self.initial, self.scalars, self.plan, self.panel.peers)

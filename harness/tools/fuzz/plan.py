@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 from ....compiler.ad.policies import LOWERINGS, POLICIES
-from ..relations import RELATIONS
+from ..relations import RELATIONS, STRAY
 from .equivalent_programs import TWINS
 
 Key = tuple[str, str]
@@ -54,13 +54,20 @@ STACKS = 0.06
 """Share of cases with a kernel of raw adstack statements in addition to the program, see `raw_stacks`."""
 STACKS_ELSEWHERE = 0.5
 """The share of STACKS without a CPU among the backends: compiling for a device costs more than the added kernel."""
-TAPES = 0.05
+TAPES = 0.08
 """Share of cases with programs of several launches under tapes in addition to the program, see `taped`."""
 RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
-STRAY = 0.06
+STRAYS = 0.1
 """Share of cases in which an index leads outside, on the backends of the case; see relations/out_of_bounds.py."""
-RELATED_BY = (*(name for name in RELATIONS if name != "stray"), "widened")
+POSITIONS = 0.6
+"""Share of cases in which an index leads outside if the kernel has positions in local vectors or views.
+
+Few kernels have these, and no other check of the kernel notices one that is missing.
+"""
+PARTS = 1 << 16
+"""Number of values of `FuzzPlan.part`; a relation takes several choices from one value."""
+RELATED_BY = (*(name for name in RELATIONS if name != STRAY), "widened")
 """Relations to draw from; `widened` stands twice, because only it sees a derivative that is wrong in one type alone."""
 
 OF_ARRAYS = ("restoring", "restoring", "greedy", "restoring", "stored", "restoring", "restoring")
@@ -100,6 +107,7 @@ class FuzzPlan:
         stacks: Number of a raw adstack kernel for the backends, 0 for none.
         tapes: Number of programs under tapes, 0 for none.
         part: Number that selects the part of a kernel that a relation changes.
+        positions: Check the relation STRAY if the kernel has positions in local vectors or views.
     """
 
     backends: tuple[str, ...] = BACKENDS
@@ -130,6 +138,7 @@ class FuzzPlan:
     stacks: int = 0
     tapes: int = 0
     part: int = 0
+    positions: bool = False
 
     def wants(self, direction: str, executor: str) -> bool:
         """Return True if the plan includes the comparison of this executor in this direction."""
@@ -164,6 +173,7 @@ class FuzzPlan:
             relations=(key[1],) if related else (),
             stacks=self.stacks if key[0] == "stacks" else 0,
             tapes=self.tapes if key[0] == "tapes" else 0,
+            positions=False,
         )
 
     @property
@@ -220,17 +230,19 @@ def plan_for(seed: int, backends: tuple[str, ...], peers: tuple[str, ...] = (), 
         again=drawn["again"],
         peers=peers,
         in_memory=drawn["in_memory"],
-        relations=((source.choice(RELATED_BY),) if source.random() < RELATED else ()) + _stray(seed),
+        relations=((source.choice(RELATED_BY),) if source.random() < RELATED else ())
+        + (STRAY,) * _happens(STRAY, seed, STRAYS),
         relate_on=source.choice(("reference", "backends", "reference")),
         stacks=_number("stacks", seed, STACKS if "cpu" in backends else STACKS_ELSEWHERE),
         tapes=_number("tapes", seed, TAPES),
-        part=source.randrange(64),
+        part=source.randrange(PARTS),
+        positions=_happens("positions", seed, POSITIONS),
     )
 
 
-def _stray(seed: int) -> tuple[str, ...]:
-    """Return ("stray",), the name of the relation that moves an index outside, for some seeds, else ()."""
-    return ("stray",) if random.Random(f"stray {seed}").random() < STRAY else ()
+def _happens(what: str, seed: int, share: float) -> bool:
+    """Return True in a share of the cases, drawn by a generator of its own for each name `what`."""
+    return random.Random(f"{what} {seed}").random() < share
 
 
 def _number(what: str, seed: int, share: float) -> int:

@@ -52,6 +52,7 @@ def second_plan(plan: FuzzPlan) -> FuzzPlan:
         policy="",
         again=False,
         relations=(),
+        positions=False,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ...testing.compare import Verdict
 from ..model import Program
+from .coverage import FeatureCounts
 from .plan import FuzzPlan
 from .result import DECIDED, OUTCOMES, CaseResult, JudgedComparison, OutcomeName
 
@@ -54,6 +55,7 @@ class Statistics:
         features: Number of verdicts by feature, direction and executor.
         by_trips: Numbers of cases and of decided cases by bucket.
         milliseconds: Processor time of each case.
+        coverage: Numbers of cases by feature.
         interrupted: True if the user ended the run before its time.
     """
 
@@ -72,11 +74,13 @@ class Statistics:
     by_trips: dict[int, list[int]] = field(default_factory=lambda: {b: [0, 0] for b in BUCKETS})
     milliseconds: list[float] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    coverage: FeatureCounts = field(default_factory=FeatureCounts)
     interrupted: bool = False
 
     def add(self, result: CaseResult) -> None:
         """Update the counters of the run by the result of a case."""
         self.cases += 1
+        self.coverage.add(result)
         self.retried += result.retried
         self.stacked += result.features.depth > 0
         self.nested += result.features.nest >= 2

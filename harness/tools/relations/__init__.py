@@ -6,5 +6,7 @@ effect on the results is known. So relations can also show a mistake that every 
 
 from __future__ import annotations
 
-RELATIONS = ("linear", "loop-split", "permuted", "widened", "kernel-split", "stray")
+STRAY = "stray"
+"""Name of the relation that moves an index outside."""
+RELATIONS = ("linear", "loop-split", "permuted", "widened", "kernel-split", STRAY)
 """Names of the relations, which are also names of comparisons; `table` has a row for each."""

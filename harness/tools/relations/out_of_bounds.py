@@ -1,6 +1,6 @@
 """Check that a launch with an index moved out of bounds raises OutOfBounds and writes no memory outside arrays.
 
-    load x[i]      →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[i - 1], x[i + 1]
+    load x[i]      →    load x[i + shape(x, 0)]    or x[-1 - i], x[i + 2^20], x[shape(x, 0)], x[i - 1], x[i + 1]
     within i, n    →    within i + n, n            a position within a local vector, or an index of a view
 
 The reference decides whether the changed kernel, or its gradient, reaches the index at all. Backends run as they do for
@@ -31,12 +31,21 @@ from ...testing.outcome import Arrays, OkOutcome, Outcome, TrapOutcome, attempt
 from ..fuzz.lowerings import Lowerings, before_arrays
 from ..fuzz.reference_run import FUEL
 from ..fuzz.result import JudgedComparison
+from . import STRAY
 from .chain import DRAWS, LaunchChain, RelationExecutor
 from .judging import RelationQuestion
 
 Access = n.Load | n.Store | n.Atomic
 IndexedStmt = Access | n.Within
+IndexPlace = tuple[IndexedStmt, int]
+"""A statement with an index, and the number of the index among those of the statement."""
+Way = Callable[[Builder, IndexedStmt, int], Value]
+"""A function that emits a changed index of a statement."""
 FAR = 1 << 20
+KINDS = ("local", "view", "local", "view", "array")
+"""Kinds of indices to choose from, see `index_places`; a kernel has many more accesses of arrays than positions."""
+TRIES = 3
+"""Most indices that are moved, one after the other, until one leads outside."""
 EXPECTED = OutOfBounds.__name__
 
 
@@ -49,20 +58,39 @@ def check(chain: LaunchChain, on: RelationExecutor, draw: int, forward: bool) ->
         draw: Number that selects the index and the way in which it is changed.
         forward: True to check the forward kernel too.
     """
-    kernel = strayed(chain.kernel, draw)
-    if kernel is None or on.name == "reference":
+    if on.name == "reference" or not has_indices(chain.kernel):
         return
+    kernel, expected = _reached(chain, draw)
     made = Lowerings(kernel)
     if forward:
-        lowered = _unproved(kernel), made.optimized
-        yield from _compare(RelationQuestion("forward", "stray", on.name), lowered, chain.initial, chain, on)
+        question = RelationQuestion("forward", STRAY, on.name)
+        yield from _compare(question, expected, made.optimized, chain.initial, chain, on)
     if chain.seeds:
         try:
             lean = made.lean
         except (NotDifferentiable, Unsupported):
             return
         memory = {**chain.initial, **before_arrays(lean, chain.initial), **chain.seeds}
-        yield from _compare(RelationQuestion("reverse", "stray", on.name), (lean, lean), memory, chain, on)
+        expected = _launch(lean, GuardedArrays.of(memory), chain, _reference())
+        yield from _compare(RelationQuestion("reverse", STRAY, on.name), expected, lean, memory, chain, on)
+
+
+def _reached(chain: LaunchChain, draw: int) -> tuple[Kernel, Outcome]:
+    """Return a kernel with an index moved out of bounds, and how a forward launch of it ends on the reference.
+
+    Half of the indices of drawn programs are never reached, so this function moves another one, at most TRIES in all,
+    until a launch ends with an index outside.
+    """
+    for number in range(draw, draw + TRIES):
+        kernel = strayed(chain.kernel, number)
+        expected = _launch(_unproved(kernel), GuardedArrays.of(chain.initial), chain, _reference())
+        if isinstance(expected, TrapOutcome) and expected.kind == EXPECTED:
+            break
+    return kernel, expected
+
+
+def _reference() -> RelationExecutor:
+    return RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
 
 
 def _unproved(kernel: Kernel) -> Lowering:
@@ -72,7 +100,8 @@ def _unproved(kernel: Kernel) -> Lowering:
 
 def _compare(
     question: RelationQuestion,
-    lowered: tuple[Lowering, Lowering],
+    expected: Outcome,
+    lowered: Lowering,
     memory: Arrays,
     chain: LaunchChain,
     on: RelationExecutor,
@@ -84,13 +113,12 @@ def _compare(
 
     Args:
         question: What is judged.
-        lowered: The kernel as the reference runs it, and as the executor runs it.
+        expected: How the launch ends on the reference.
+        lowered: The kernel as the executor runs it.
         memory: The arrays by name.
         chain: The chain that gives the scalar arguments.
         on: The executor that is checked.
     """
-    reference = RelationExecutor("reference", ReferenceBackend(fuel=FUEL), CHECKED)
-    expected = _launch(lowered[0], GuardedArrays.of(memory), chain, reference)
     if (
         isinstance(expected, TrapOutcome)
         and expected.kind != EXPECTED
@@ -98,7 +126,7 @@ def _compare(
     ):
         return
     given = GuardedArrays.of(memory)
-    found = _launch(lowered[1], given, chain, on)
+    found = _launch(lowered, given, chain, on)
     yield question.answer(*_verdict(expected, found, given.is_whole))
 
 
@@ -131,32 +159,66 @@ def _launch(lowered: Lowering, memory: GuardedArrays, chain: LaunchChain, on: Re
 # ---- kernels with an index astray ---------------------------------------------------------------------------
 
 
-def strayed(kernel: Kernel, draw: int) -> Kernel | None:
-    """Return the kernel with one index moved out of bounds, or None if no index can be moved."""
-    written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
-    types = kernel.array_types()
-    places = [
-        (stmt, axis)
-        for task in kernel.tasks
-        for stmt in walk_kernel(replace(kernel, tasks=(task,)))
-        if isinstance(stmt, n.Within) or isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType)
-        for axis, index in enumerate(indices_of(stmt))
-        if index.type in (i32, i64)
-    ]
-    if not places:
-        return None
-    stmt, axis = places[draw % len(places)]
-    # Small shifts may stay inside, which is harmless only for loads of arrays that nothing writes.
-    near = isinstance(stmt, n.Load) and stmt.array not in written
-    ways = WAYS if near else WAYS[:SURE]
-    way = ways[draw // len(places) % len(ways)]
+def strayed(kernel: Kernel, draw: int) -> Kernel:
+    """Return the kernel with one index moved out of bounds; it must have an index.
+
+    Args:
+        kernel: The kernel.
+        draw: Number that selects a kind of index, an index of this kind, and a way to change it.
+    """
+    found = index_places(kernel)
+    kinds = [found[kind] for kind in KINDS if found[kind]]
+    draw, kind = divmod(draw, len(kinds))
+    draw, number = divmod(draw, len(kinds[kind]))
+    stmt, axis = kinds[kind][number]
+    ways = WAYS if _may_stay_inside(kernel, stmt) else WAYS[:SURE]
     b = Builder(next_id(kernel))
     b.loc = stmt.loc
-    index = way(b, stmt, axis)
+    index = ways[draw % len(ways)](b, stmt, axis)
     if isinstance(stmt, n.Within):
         return _replaced(kernel, stmt, (*b.take(), replace(stmt, index=index)))
     changed = replace(stmt, indices=(*stmt.indices[:axis], index, *stmt.indices[axis + 1 :]))
     return _replaced(kernel, stmt, (*b.take(), changed))
+
+
+def index_places(kernel: Kernel) -> dict[str, list[IndexPlace]]:
+    """Return the indices that can be moved, by what they are: "array", "local" or "view".
+
+    An index of an "array" is one axis of an access. A position within a local vector or matrix has an extent that the
+    text of the kernel fixes; the extent of a view is an argument or is computed.
+    """
+    types = kernel.array_types()
+    fixed = {stmt.result for stmt in walk_kernel(kernel) if isinstance(stmt, n.Const)}
+    found: dict[str, list[IndexPlace]] = {"array": [], "local": [], "view": []}
+    for stmt in walk_kernel(kernel):
+        if isinstance(stmt, n.Within):
+            kind = "local" if stmt.extent in fixed else "view"
+        elif isinstance(stmt, Access) and isinstance(types.get(stmt.array), ArrayType):
+            kind = "array"
+        else:
+            continue
+        found[kind] += [(stmt, axis) for axis, index in enumerate(indices_of(stmt)) if index.type in (i32, i64)]
+    return found
+
+
+def has_indices(kernel: Kernel) -> bool:
+    """Return True if a kernel has an index that can be moved."""
+    return any(index_places(kernel).values())
+
+
+def has_positions(kernel: Kernel) -> bool:
+    """Return True if a kernel has a position within a local vector, or an index of a view."""
+    places = index_places(kernel)
+    return bool(places["local"] or places["view"])
+
+
+def _may_stay_inside(kernel: Kernel, stmt: IndexedStmt) -> bool:
+    """Return True if a small shift of an index does no harm where it stays inside.
+
+    This holds for loads of arrays that nothing writes.
+    """
+    written = {s.array for s in walk_kernel(kernel) if isinstance(s, n.Store | n.Atomic)}
+    return isinstance(stmt, n.Load) and stmt.array not in written
 
 
 def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
@@ -177,15 +239,18 @@ def _replaced(kernel: Kernel, old: Stmt, new: Block) -> Kernel:
     return replace(kernel, tasks=tasks)
 
 
+def _extent(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
+    """Emit the extent that one index of a statement is compared with, in the type of the index, and return it."""
+    dtype = indices_of(stmt)[axis].type
+    return b.cast(stmt.extent, dtype) if isinstance(stmt, n.Within) else b.shape(stmt.array, axis, dtype)
+
+
 def _beyond(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
     """Emit index + extent for one axis of an access, and return the value."""
-    index = indices_of(stmt)[axis]
-    if isinstance(stmt, n.Within):
-        return b.op("add", index, b.cast(stmt.extent, index.type))
-    return b.op("add", index, b.shape(stmt.array, axis, index.type))
+    return b.op("add", indices_of(stmt)[axis], _extent(b, stmt, axis))
 
 
-def _moved(by: int) -> Callable[[Builder, IndexedStmt, int], Value]:
+def _moved(by: int) -> Way:
     """Return a function that emits index + `by` for one axis of an access."""
 
     def way(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
@@ -201,14 +266,12 @@ def _mirrored(b: Builder, stmt: IndexedStmt, axis: int) -> Value:
     return b.op("sub", b.const(-1, index.type), index)
 
 
-SURE = 3
+SURE = 4
 """Number of the first WAYS, which lead outside from every index inside, so no two iterations can meet in an element."""
 
-WAYS: tuple[Callable[[Builder, IndexedStmt, int], Value], ...] = (
-    _beyond,
-    _mirrored,
-    _moved(FAR),
-    _moved(-1),
-    _moved(1),
-)
-"""Functions that change an index."""
+WAYS: tuple[Way, ...] = (_beyond, _mirrored, _moved(FAR), _extent, _moved(-1), _moved(1))
+"""Functions that change an index.
+
+The extent itself is the nearest index outside. Behind the end of a view lies mostly more of its array, so that no other
+check notices a wrong extent there.
+"""

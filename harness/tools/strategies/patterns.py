@@ -64,6 +64,7 @@ class Patterns(LocalArrays):
             self._extreme_again,
             self._permuted,
             self._permuted,
+            self._permuted,
             self._old_values,
             self._old_values,
             self._many_shares,
@@ -286,7 +287,7 @@ class Patterns(LocalArrays):
         place = self._permutation(i)
         element = m.Element(array.name, (place,))
         made: list[Stmt] = []
-        if self.draw.boolean(0.6):
+        if self.draw.boolean(0.75):
             name = self.declare_int(IntInterval(i32, 0, self.n - 1))
             self.fix(name.name)
             claimed = self.draw.boolean(0.75)

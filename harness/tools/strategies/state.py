@@ -156,7 +156,7 @@ class GeneratorState:
         self.vectorial = draw.boolean(self.vectorial_share)
         self.rich = self.rich and not (self.vectorial and draw.boolean(0.8))
         self.size = draw.choice(SIZES)
-        matrices = self.size == 2 and draw.boolean(0.65)
+        matrices = self.size == 2 and draw.boolean(0.9)
         self.shapes: tuple[EntryShape, ...] = ((self.size,), (self.size,), (2, 2)) if matrices else ((self.size,),)
         self.arrays = {a.name: a for a in _pool(draw, self.main, self.wild, self.table)}
         if self.vectorial:

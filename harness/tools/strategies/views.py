@@ -14,6 +14,12 @@ BASE = "B0"
 FILLERS = (0.5, 0.75, -0.25, 1.0)
 """Contents of the elements between the views."""
 
+GAPS = (0, 1, 2, 3)
+"""Numbers of elements that may lie between views.
+
+An index behind the end of a view is an error, although its array mostly has an element there.
+"""
+
 
 def with_views(draw: Chooser, program: m.Program) -> m.Program:
     """Return the program with up to three of its arrays of one type replaced by views of one array.
@@ -35,7 +41,7 @@ def with_views(draw: Chooser, program: m.Program) -> m.Program:
 
 def _joined(draw: Chooser, program: m.Program, chosen: list[m.Field]) -> m.Program:
     """Return the program with the chosen arrays replaced by views of one new array, with random gaps between them."""
-    gaps = [draw.choice((0, 1, 0, 2)) for _ in range(len(chosen) + 1)]
+    gaps = [draw.choice(GAPS) for _ in range(len(chosen) + 1)]
     views, end = [], gaps[0]
     for field, gap in zip(chosen, gaps[1:]):
         views.append(m.View(field.name, end, field.shape[0]))

@@ -187,6 +187,9 @@ def _fuzz(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--spirv-val", action="store_true", help="judge every module of the backend vulkan")
     parser.add_argument(
+        "--coverage", action="store_true", help="end with a table: how many cases have each feature, and are decided?"
+    )
+    parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="plant known mistakes, all or these; how soon is each one found?"
     )
 

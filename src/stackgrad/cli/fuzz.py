@@ -49,6 +49,8 @@ MOST_REDUCED = 10
 
 def run(given: argparse.Namespace) -> int:
     """Run the fuzzer: compare executors on random programs. Return 1 if they disagree on a case, else 0."""
+    if given.coverage and (given.ir_text or given.mutants is not None or given.peers):
+        raise CommandError("--coverage counts features of plain runs: not with --ir-text, --mutants or --peers")
     if given.ir_text:
         from .fuzz_texts import run as run_texts
 
@@ -106,6 +108,8 @@ def _fuzz(given: argparse.Namespace, backends: tuple[str, ...], root: Path) -> i
             keep_interrupted=True,
         )
     print(table(found))
+    if given.coverage:
+        print(f"\n{found.coverage.text()}")
     if found.interrupted:
         print("interrupted; Ctrl-C again leaves what was found as it is, without a smaller program", file=sys.stderr)
     for finding in distinct_findings(found.findings, backends):
