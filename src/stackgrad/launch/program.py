@@ -324,7 +324,7 @@ class Binding:
         `draws` is the key of the forward launch, or None for the last one with the same scalars. `replaced` returns
         arrays for bound ones. `taped`: `replaced` covers `prepare_taped().before`, and `verify` ran after the launch.
         """
-        if self.program.constant:
+        if self.program.constant or not self.program.kernel.has_real_arrays():
             return
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws
