@@ -111,7 +111,7 @@ class extension:  # noqa: N801 - the name of the peers
 
 def is_extension_enabled(name: object) -> bool:
     """Return True if kernels of stackgrad have the feature that an extension of the peers stands for."""
-    return name in (extension.data64, extension.adstack, extension.assertion)
+    return name in (extension.data64, extension.adstack, extension.assertion, extension.bls)
 
 
 def is_extension_supported(arch: object, name: object) -> bool:
