@@ -1,4 +1,4 @@
-"""The gradient of a kernel without real arrays is empty: a call checks its arguments, and changes and launches nothing."""
+"""The gradient of a kernel without real arrays is empty: a call checks its arguments, but launches nothing."""
 
 from __future__ import annotations
 
