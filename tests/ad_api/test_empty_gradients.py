@@ -14,12 +14,20 @@ CALLS = 8
 
 
 class Integers:
-    """Hold integer fields, and kernels that use integer arrays alone, each with arguments."""
+    """Hold integer fields, and kernels that use integer arrays alone.
+
+    Attributes:
+        calls: Kernels by name, each with arguments.
+    """
 
     def __init__(self) -> None:
-        x, y, count = sg.field(sg.i32, 5), sg.field(sg.i32, 5), sg.field(sg.i64, ())
-        self.x, self.y, self.count = x, y, count
-        x.from_numpy(np.array([0, 3, 1, 7, 2], np.int32))
+        self.x, self.y, self.count = sg.field(sg.i32, 5), sg.field(sg.i32, 5), sg.field(sg.i64, ())
+        self.x.from_numpy(np.array([0, 3, 1, 7, 2], np.int32))
+        self.calls: dict[str, tuple[Any, tuple[Any, ...]]] = {**self._plain(), **self._with_reals(), **self._others()}
+
+    def _plain(self) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+        """Return kernels that compute with integers alone."""
+        x, y, count = self.x, self.y, self.count
 
         @sg.kernel
         def remainders():
@@ -31,6 +39,12 @@ class Integers:
             for i in x:
                 sg.atomic_add(y[i], by)
                 count[None] += 1
+
+        return {"remainders": (remainders, ()), "adds": (adds, (4,))}
+
+    def _with_reals(self) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+        """Return kernels that compute with reals, and store integers."""
+        x, y = self.x, self.y
 
         @sg.kernel
         def grows(limit: float):
@@ -48,6 +62,11 @@ class Integers:
             for i in y:
                 y[i] = int(sg.random() * 100.0)
 
+        return {"grows": (grows, (4.0,)), "draws": (draws, ())}
+
+    def _others(self) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+        """Return kernels whose arrays are arguments, or that have no array."""
+
         @sg.kernel
         def takes(a: sg.types.ndarray(), b: sg.types.ndarray(dtype=sg.i64, ndim=1)):
             for i in a:
@@ -57,14 +76,7 @@ class Integers:
         def nothing():
             pass
 
-        self.calls: dict[str, tuple[Any, tuple[Any, ...]]] = {
-            "remainders": (remainders, ()),
-            "adds": (adds, (4,)),
-            "grows": (grows, (4.0,)),
-            "draws": (draws, ()),
-            "takes": (takes, (x, np.ones(5, np.int64))),
-            "nothing": (nothing, ()),
-        }
+        return {"takes": (takes, (self.x, np.ones(5, np.int64))), "nothing": (nothing, ())}
 
     def content(self) -> list[Any]:
         """Return what all fields hold."""
