@@ -83,6 +83,10 @@ class Kernel:
         found = {p.name: p.type for p in self.params if isinstance(p.type, ArrayType)}
         return found | {t.name: ArrayType(t.dtype, 0) for t in self.temps}
 
+    def has_real_arrays(self) -> bool:
+        """Return True if an array parameter is of reals; without one, the gradient of the kernel is empty."""
+        return any(isinstance(p.type, ArrayType) and p.type.dtype.is_real for p in self.params)
+
     def scalar_types(self) -> dict[str, Scalar]:
         """Return the types of all scalar parameters, by the names that `Arg` uses."""
         return {p.name: p.type for p in self.params if isinstance(p.type, Scalar)}

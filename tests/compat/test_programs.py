@@ -233,6 +233,64 @@ print(cfg.arch, cfg.default_fp.name, cfg.debug, cfg.random_seed)
     assert run(tmp_path, text, given=given).splitlines()[0] == "reference f64 True 5"
 
 
+def test_extensions_of_an_arch(tmp_path: Path) -> None:
+    text = """
+import quadrants as qd
+from quadrants._lib import core
+from quadrants.lang.misc import is_extension_supported
+
+assert core.is_extension_supported is is_extension_supported
+for arch in (qd.x64, qd.cuda, qd.vulkan, qd.metal):
+    found = (qd.extension.adstack, qd.extension.data64, qd.extension.assertion, qd.extension.sparse)
+    print(arch.name, *(is_extension_supported(arch, name) for name in found))
+"""
+    *first, metal = run(tmp_path, text).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in first] == ["True True True False"] * 3
+    assert metal == "metal True False True False"
+
+
+def test_names_that_tests_of_the_peer_use(tmp_path: Path) -> None:
+    text = """
+import quadrants as qd
+from quadrants.lang import impl
+from quadrants.lang.misc import get_host_arch_list, is_extension_supported
+
+qd.init(arch=get_host_arch_list())
+print(get_host_arch_list() == [qd.cpu], is_extension_supported(qd.cpu, qd.extension.bls))
+
+@qd.kernel
+def internal():
+    impl.call_internal("test_stack")
+
+try:
+    internal()
+except qd.QuadrantsCompilationError as error:
+    print(error)
+"""
+    found = run(tmp_path, text)
+    assert found.startswith("True True\n") and "cure: remove it" in found
+    assert "program.py:11:5: `quadrants.lang.impl.call_internal` is a part of another compiler" in found
+
+
+def test_every_vector_is_true_as_in_the_peer(tmp_path: Path) -> None:
+    text = """
+import quadrants as qd
+
+qd.init()
+x = qd.ndarray(qd.math.vec2, 3)
+zeros = qd.Vector([0.0, 0.0])
+print(bool(zeros), bool(qd.Vector([0])), bool(qd.Matrix([[0, 0]])), not x[0])
+if x[0] != zeros:
+    print("unequal")
+print((x[0] == zeros).all(), zeros.any())
+"""
+    said = run(tmp_path, text)
+    assert "True True True False\nunequal\nTrue False\n" in said
+    assert "program.py:7: RuntimeWarning: every vector and matrix counts as true" in said
+    assert "program.py:8: RuntimeWarning" in said and "cure: use .all() or .any()" in said
+    assert "program.py:10" not in said
+
+
 def test_a_wrong_variable_names_itself(tmp_path: Path) -> None:
     text = "import quadrants as qd\ntry:\n    qd.init()\nexcept RuntimeError as error:\n    print(error)\n"
     assert "QD_DEFAULT_FP cannot be '48'" in run(tmp_path, text, given={"QD_DEFAULT_FP": "48"})

@@ -128,8 +128,8 @@ def test_refused_elements(dtype: str, value: object) -> None:
     [
         (lambda: sg.field("f99"), "not a scalar type"),
         (lambda: sg.field(complex), "not a scalar type"),
-        (lambda: sg.field(sg.i32, (), needs_grad=True), "a field of i32 cannot have a gradient"),
-        (lambda: sg.field(sg.u1, (), needs_grad=True), "a field of u1 cannot have a gradient"),
+        (lambda: sg.field(sg.i32, (), needs_grad=True), "i32 is not supported for fields with a gradient"),
+        (lambda: sg.field(sg.u1, (), needs_grad=True), "u1 is not supported for fields with a gradient"),
         (lambda: sg.field(sg.f32, (2, -1)), "negative extent"),
         (lambda: sg.field(sg.f32, 2.5), "not a shape"),
         (lambda: sg.field(sg.f64, (1 << 40, 1 << 20)), "GiB"),

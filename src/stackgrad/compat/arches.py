@@ -33,6 +33,11 @@ gpu = [cuda, metal, vulkan, amdgpu]
 """The GPUs in the order in which `init(arch=gpu)` tries them."""
 
 
+def get_host_arch_list() -> list[Arch]:
+    """Return the architecture of the CPU of this machine, in a list."""
+    return [cpu]
+
+
 def can_run(arch: object) -> bool:
     """Return True if an architecture can run kernels on this machine.
 

@@ -8,9 +8,11 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from ..runtime.session import RUNTIME
 from ..runtime.usage_errors import UsageError
 from .modules import PeerModule
 from .peers import PEERS, paths_of
+from .truth import peer_truth
 
 
 class PeerFinder(MetaPathFinder, Loader):
@@ -61,5 +63,6 @@ def install(peer: str) -> ModuleType:
         raise UsageError(f"{peer} itself is imported already", "install before the first import of it")
     if present is None:
         sys.meta_path.insert(0, PeerFinder(peer))
+        RUNTIME.matrix_truth = peer_truth
         __import__(peer)
     return sys.modules[peer]

@@ -88,6 +88,7 @@ REFUSED: dict[str, Refusal] = {
     "lang._texture": _WINDOW,
     "lang.ast": _INTERNAL,
     "lang.expr": _INTERNAL,
+    "lang.impl.call_internal": _INTERNAL,
     "ui": _WINDOW,
 }
 """Names by their path below the peer; a row also covers the names below it."""

@@ -5,11 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .arches import amdgpu, arm64, cc, cpu, cuda, dx11, dx12, gles, gpu, metal, opengl, python, vulkan, x64, x86_64
+from .arches import (
+    amdgpu,
+    arm64,
+    cc,
+    cpu,
+    cuda,
+    dx11,
+    dx12,
+    get_host_arch_list,
+    gles,
+    gpu,
+    metal,
+    opengl,
+    python,
+    vulkan,
+    x64,
+    x86_64,
+)
 from .colors import hex_to_rgb, rgb_to_hex
 from .impl import reset
 from .logs import is_logging_effective, set_logging_level
-from .options import extension, init, is_arch_supported, is_extension_enabled
+from .options import extension, init, is_arch_supported, is_extension_enabled, is_extension_supported
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,12 +45,14 @@ __all__ = [
     "dx11",
     "dx12",
     "extension",
+    "get_host_arch_list",
     "gles",
     "gpu",
     "hex_to_rgb",
     "init",
     "is_arch_supported",
     "is_extension_enabled",
+    "is_extension_supported",
     "is_logging_effective",
     "metal",
     "opengl",

@@ -114,10 +114,16 @@ class CallSite:
         return self._establish(cache, args)
 
     def _establish(self, cache: CallCache, args: tuple[Any, ...]) -> Any:
-        """Execute a new call: match arguments, trace, lower, bind arrays, compile, launch, and cache the call."""
+        """Execute a new call: match arguments, trace, lower, bind arrays, compile, launch, and cache the call.
+
+        The gradient of a kernel without real arrays is empty, and nothing is launched for it.
+        """
         call = cache.match(args)  # matching.py
         entry = cache.entry(args, call)  # specializations.py; nothing is traced if an entry of these kinds holds
         special = entry.special
+        if self.is_grad and not special.program.kernel.has_real_arrays():
+            cache.bound(entry, call)  # Arguments that no launch takes raise the same error here.
+            return None
         launcher = self._side(special.program).launcher  # program.py; lowered once
         binding = cache.bound(entry, call)  # bound.py
         scalars = dict(zip(special.scalars, call.scalars))

@@ -324,7 +324,7 @@ class Binding:
         `draws` is the random key of the forward launch; None for the last one with the same scalars. `replaced` returns
         arrays for bound ones, if `taped` all of `prepare_taped().before`; then `verify` ran after the forward launch.
         """
-        if self.program.constant:
+        if self.program.constant or not self.program.kernel.has_real_arrays():
             return
         backward = self.prepare_taped() if taped else self.prepare_grad()
         draws = self.draws_reverse(scalars) if draws is None else draws

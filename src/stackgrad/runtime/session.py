@@ -81,6 +81,7 @@ class Runtime:
         "copies",
         "traces",
         "before_use",
+        "matrix_truth",
         "waiting",
         "_backend",
         "_lock",
@@ -99,6 +100,7 @@ class Runtime:
         self.copies: dict[object, Any] = {}
         self.traces: dict[Hashable, Any] = {}  # See launch/shared_traces.py.
         self.before_use: Callable[[], None] | None = None
+        self.matrix_truth: Callable[[], bool] | None = None  # Set where programs of peers run, see compat/truth.py.
         self.waiting: list[Any] = []  # Weak references to arrays, see first_use.py.
         self.capture: Capture | None = None
         self.launch_number = 0

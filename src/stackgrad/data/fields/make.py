@@ -16,7 +16,7 @@ from ...runtime.usage_errors import FieldError
 from ..dtypes import scalar_type
 from .array import Array
 from .conversions import extents_of
-from .kinds import Layout, ShapeLike
+from .kinds import Layout, Ndarray, ShapeLike
 from .matrix import MatrixField
 from .offsets import checked_offset, set_offset
 from .scalar import ScalarField
@@ -198,8 +198,9 @@ def new_array(maker: type[Array], dtype: Scalar, needs_grad: bool, needs_dual: b
     RUNTIME.ensure()
     wanted = [kind for kind, asked in (("grad", needs_grad), ("dual", needs_dual)) if asked]
     if wanted and not dtype.is_real:
+        arrays = "ndarrays" if issubclass(maker, Ndarray) else "fields"
         what = "a gradient" if needs_grad else "a dual"
-        raise FieldError(f"a field of {dtype} cannot have {what}", "use sg.f16, sg.f32 or sg.f64")
+        raise FieldError(f"{dtype} is not supported for {arrays} with {what}", "use sg.f16, sg.f32 or sg.f64")
     made = maker(dtype, None, name)
     made.wanted = tuple(wanted)
     return made

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...compiler.errors import OutOfBounds
 from ...compiler.ir.types import Scalar, from_dtype
+from ...runtime.session import RUNTIME
 from ...runtime.usage_errors import MatrixError
 from ..dtypes import scalar_type
 from . import operators
@@ -131,6 +132,8 @@ class Matrix(Algebra, MatrixMakers):
         return (self[i] for i in range(len(self._form)))
 
     def __bool__(self) -> bool:
+        if RUNTIME.matrix_truth is not None:
+            return RUNTIME.matrix_truth()
         if self.data.size != 1:
             raise MatrixError("the truth of a vector or matrix is ambiguous", "use .all() or .any()")
         return bool(self.data.item())
