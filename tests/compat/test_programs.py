@@ -233,6 +233,22 @@ print(cfg.arch, cfg.default_fp.name, cfg.debug, cfg.random_seed)
     assert run(tmp_path, text, given=given).splitlines()[0] == "reference f64 True 5"
 
 
+def test_extensions_of_an_arch(tmp_path: Path) -> None:
+    text = """
+import quadrants as qd
+from quadrants._lib import core
+from quadrants.lang.misc import is_extension_supported
+
+assert core.is_extension_supported is is_extension_supported
+for arch in (qd.x64, qd.cuda, qd.vulkan, qd.metal):
+    found = (qd.extension.adstack, qd.extension.data64, qd.extension.assertion, qd.extension.sparse)
+    print(arch.name, *(is_extension_supported(arch, name) for name in found))
+"""
+    *first, metal = run(tmp_path, text).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in first] == ["True True True False"] * 3
+    assert metal == "metal True False True False"
+
+
 def test_a_wrong_variable_names_itself(tmp_path: Path) -> None:
     text = "import quadrants as qd\ntry:\n    qd.init()\nexcept RuntimeError as error:\n    print(error)\n"
     assert "QD_DEFAULT_FP cannot be '48'" in run(tmp_path, text, given={"QD_DEFAULT_FP": "48"})

@@ -9,6 +9,7 @@ from ..compiler.ir.types import SCALARS
 from ..data.snodes import SNode
 from . import arches
 from .impl import Program
+from .options import is_extension_supported
 from .peers import PEERS
 
 Arch = SimpleNamespace(**{name: value for name, value in vars(arches).items() if isinstance(value, arches.Arch)})
@@ -76,6 +77,7 @@ __all__ = [
     "get_version_minor",
     "get_version_patch",
     "host_arch",
+    "is_extension_supported",
     "with_amdgpu",
     "with_cuda",
     "with_dx11",

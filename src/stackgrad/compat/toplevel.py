@@ -9,7 +9,7 @@ from .arches import amdgpu, arm64, cc, cpu, cuda, dx11, dx12, gles, gpu, metal, 
 from .colors import hex_to_rgb, rgb_to_hex
 from .impl import reset
 from .logs import is_logging_effective, set_logging_level
-from .options import extension, init, is_arch_supported, is_extension_enabled
+from .options import extension, init, is_arch_supported, is_extension_enabled, is_extension_supported
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,6 +34,7 @@ __all__ = [
     "init",
     "is_arch_supported",
     "is_extension_enabled",
+    "is_extension_supported",
     "is_logging_effective",
     "metal",
     "opengl",
