@@ -1,4 +1,4 @@
-"""This module finds the names that a piece of syntax assigns or whose parts it changes."""
+"""This module finds the names that the body of a function or loop assigns or whose parts it changes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ from .source import FUNCTIONS
 
 
 @lru_cache(maxsize=FUNCTIONS)
-def assigned_in_function(tree: ast.FunctionDef) -> frozenset[str]:
-    """Return the names that a function assigns, or whose parts it may change by a store, method or atomic."""
-    return assigned_names([tree])
-
-
-def assigned_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Return the names that statements assign, or whose parts they may change by a store, method or atomic."""
-    return frozenset(name for node in nodes for inner in ast.walk(node) for name in _assigned_by(inner))
+def assigned_in_body(node: ast.FunctionDef | ast.For) -> frozenset[str]:
+    """Return the names that a body assigns, or whose parts it may change by a store, method or atomic."""
+    return frozenset(name for stmt in node.body for inner in ast.walk(stmt) for name in _assigned_by(inner))
 
 
 def _assigned_by(node: ast.AST) -> Iterable[str]:

@@ -21,7 +21,7 @@ from . import type_inference
 from .activation import Activation, ReturnSite
 from .aggregates import ElementType, aggregate_type, is_template, view_type
 from .arguments import positional, refuse_variadic
-from .assigned_names import assigned_in_function
+from .assigned_names import assigned_in_body
 from .context import Tracer
 from .conversions import conform
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
@@ -94,7 +94,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
     if tree.args.vararg is not None:
         active.scopes.declare(tree.args.vararg.arg, FixedName(rest, "parameter"), tree.lineno)
     _check_names(function.__name__, params, given)
-    assigned = assigned_in_function(tree)
+    assigned = assigned_in_body(tree)
     for position, param in enumerate(params):
         found = given.get(position, given.get(param.arg))
         if found is None:

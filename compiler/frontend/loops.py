@@ -18,7 +18,7 @@ from ..ir.types import Scalar, i32, i64, u1
 from ..ir.walk import walk
 from . import type_inference
 from .activation import LoopFrame
-from .assigned_names import assigned_names
+from .assigned_names import assigned_in_body
 from .context import STATEMENTS, Tracer
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .domains import AxisBounds, LoopDomain, chosen, declared, domain_of, target_names
@@ -88,7 +88,7 @@ def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
 
 def _declare_indices(t: Tracer, node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> None:
     """Bind the index names of a loop over indices: to locals of the body where it assigns them and the domain lets it."""
-    assigned = assigned_names(node.body) if domain.assignable else frozenset()
+    assigned = assigned_in_body(node) if domain.assignable else frozenset()
     for target, operand in declared(node, domain, indices):
         _declare(t, target, operand, is_local=target.id in assigned)
 
