@@ -168,9 +168,7 @@ def _grouped(t: Tracer, node: ast.Call) -> LoopDomain:
     inner = _single(t, argument) or _recognize(t, argument)
     if inner.step != 1 or inner.stride is not None:
         raise type_problem(
-            "`grouped` takes a field or an `ndrange`, not a range with a step",
-            "loop over the range itself",
-            argument,
+            "`grouped` takes a field or an `ndrange`, not a range with a step", "loop over the range itself", argument
         )
     return replace(inner, grouped=True)
 
