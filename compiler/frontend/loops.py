@@ -87,7 +87,7 @@ def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
 
 
 def _declare_indices(t: Tracer, node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> None:
-    """Bind the index names of a loop over indices: to locals of the body where it assigns them and the domain lets it."""
+    """Bind the index names of a loop; a name that the body assigns becomes a local if the domain allows it."""
     assigned = assigned_in_body(node) if domain.assignable else frozenset()
     for target, operand in declared(node, domain, indices):
         _declare(t, target, operand, is_local=target.id in assigned)
