@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from .context import EXPRESSIONS, Tracer
 from .diagnostics import syntax_problem, type_problem
+from .domains import chosen
 from .limits import check_items, check_size
 from .operands import UNKNOWN, Operand, Pack, Static, describe, known_object, static_operand
 from .scope import FixedName
@@ -40,6 +41,7 @@ def _run(t: Tracer, generators: Sequence[ast.comprehension], element: ast.expr, 
 
 def _domain(t: Tracer, node: ast.expr) -> Sequence[Operand]:
     """Return the operands that a generator of a comprehension iterates over; their number is known at compile time."""
+    node = chosen(t, node)
     call = static_call(t, node)
     if call is not None:
         values = evaluate_static(t, call, is_sequence=True).value

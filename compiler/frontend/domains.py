@@ -49,6 +49,7 @@ class LoopDomain:
         grouped: True if one name stands for all indices.
         order: for each axis of `bounds`, outermost first, the number of the index name that it sets; None if names and
             axes have the same order. It is empty for a 0-d field: the loop runs once and sets no index.
+        assignable: True if the indices are locals of the body, which it may assign, as those of `ndrange` are.
     """
 
     bounds: Callable[[Tracer], list[AxisBounds]]
@@ -58,6 +59,7 @@ class LoopDomain:
     descending: bool = False
     grouped: bool = False
     order: tuple[int, ...] | None = None
+    assignable: bool = False
 
 
 def target_names(node: ast.For) -> list[ast.Name]:
@@ -92,6 +94,24 @@ def domain_of(t: Tracer, node: ast.For) -> LoopDomain:
     return replace(domain, grouped=False)
 
 
+def chosen(t: Tracer, node: ast.expr) -> ast.expr:
+    """Return what a loop or a comprehension runs over: of `a if condition else b`, the one that the condition selects.
+
+    Raises:
+        ProblemError: only the launch knows the condition, but what it selects decides what kind of loop is compiled.
+    """
+    while isinstance(node, ast.IfExp):
+        condition = t.truth(t.clean(node.test))
+        if not isinstance(condition, Static):
+            raise type_problem(
+                "only the launch knows which of the two this loop runs over",
+                "write `if` with a loop in each branch, or choose between bounds: `range(n if c else m)`",
+                node.test,
+            )
+        node = node.body if condition.value else node.orelse
+    return node
+
+
 def declared(node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> Iterator[tuple[ast.Name, Operand]]:
     """Yield each index name of a `for` loop with the operand that it denotes: one index, or a vector of them all."""
     names = target_names(node)
@@ -107,6 +127,7 @@ def declared(node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> Ite
 
 def _recognize(t: Tracer, node: ast.expr) -> LoopDomain:
     """Return the iteration domain that the expression after `in` of a `for` loop denotes."""
+    node = chosen(t, node)
     if isinstance(node, ast.Call):
         callee = t.clean(node.func)
         target = callee.value if isinstance(callee, Static) else None
@@ -131,7 +152,7 @@ def _recognize(t: Tracer, node: ast.expr) -> LoopDomain:
     if isinstance(operand, Static) and isinstance(operand.value, NDRange):
         box = operand.value
         axes = [AxisBounds(Static(box.axes[k][0]), Static(box.axes[k][1]), node) for k in box.order]
-        return LoopDomain(lambda t: axes, len(axes), order=box.order)
+        return LoopDomain(lambda t: axes, len(axes), order=box.order, assignable=True)
     cure = "loop over `range(n)`"
     if isinstance(operand, Value):
         cure = f"write `range({ast.unparse(node)})`"
@@ -143,12 +164,11 @@ def _recognize(t: Tracer, node: ast.expr) -> LoopDomain:
 def _grouped(t: Tracer, node: ast.Call) -> LoopDomain:
     if len(node.args) != 1 or node.keywords:
         raise syntax_problem("`grouped` takes one loop domain", "write `for I in sg.grouped(x)`")
-    inner = _single(t, node.args[0]) or _recognize(t, node.args[0])
+    argument = chosen(t, node.args[0])
+    inner = _single(t, argument) or _recognize(t, argument)
     if inner.step != 1 or inner.stride is not None:
         raise type_problem(
-            "`grouped` takes a field or an `ndrange`, not a range with a step",
-            "loop over the range itself",
-            node.args[0],
+            "`grouped` takes a field or an `ndrange`, not a range with a step", "loop over the range itself", argument
         )
     return replace(inner, grouped=True)
 
@@ -213,7 +233,7 @@ def _ndrange(t: Tracer, node: ast.Call) -> LoopDomain:
 
     if rank == 0:
         raise syntax_problem("`ndrange` needs an axis", "give an extent or a pair for each axis")
-    return LoopDomain(bounds, rank, order=order)
+    return LoopDomain(bounds, rank, order=order, assignable=True)
 
 
 def _axis_order(t: Tracer, node: ast.Call, rank: int) -> tuple[int, ...] | None:

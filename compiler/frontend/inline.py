@@ -10,7 +10,6 @@ import ast
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from ..errors import LocatedError
@@ -22,17 +21,17 @@ from . import type_inference
 from .activation import Activation, ReturnSite
 from .aggregates import ElementType, aggregate_type, is_template, view_type
 from .arguments import positional, refuse_variadic
+from .assigned_names import assigned_in_body
 from .context import Tracer
 from .conversions import conform
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .functions import Func
 from .lambdas import lambda_source
-from .matrices import METHODS
 from .memory import PLACES, Place, declare, resolve
 from .operands import Operand, Pack, Poison, Static, describe, number_of, static_operand
 from .reads import definition_reads, failed_reads
 from .scope import FixedName, ReferenceName, Scopes
-from .source import FUNCTIONS, annotation_of, has_return, read_source
+from .source import annotation_of, has_return, read_source
 from .trees import form, leaves, with_leaves
 from .views import check_annotation
 
@@ -95,7 +94,7 @@ def _bind(t: Tracer, active: Activation, node: ast.Call, receiver: Place | Opera
     if tree.args.vararg is not None:
         active.scopes.declare(tree.args.vararg.arg, FixedName(rest, "parameter"), tree.lineno)
     _check_names(function.__name__, params, given)
-    assigned = _assigned(tree)
+    assigned = assigned_in_body(tree)
     for position, param in enumerate(params):
         found = given.get(position, given.get(param.arg))
         if found is None:
@@ -132,28 +131,6 @@ def _default(t: Tracer, function: Any, param: ast.arg) -> Operand:
         )
     t.reads += definition_reads(function)
     return static_operand(default, param.arg)
-
-
-@lru_cache(maxsize=FUNCTIONS)
-def _assigned(tree: ast.FunctionDef) -> frozenset[str]:
-    """Return the variables that a function assigns, or whose entries it may change by a store, method or atomic."""
-    found = set()
-    for inner in ast.walk(tree):
-        if isinstance(inner, (ast.Name, ast.Subscript, ast.Attribute)) and isinstance(inner.ctx, ast.Store):
-            found.add(_root(inner))
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
-            if inner.func.attr.startswith("atomic_") and inner.args:
-                found.add(_root(inner.args[0]))
-            elif inner.func.attr not in METHODS:
-                found.add(_root(inner.func.value))
-    return frozenset(found)
-
-
-def _root(node: ast.expr) -> str:
-    """Return the variable at the base of an expression like `a.b[i]`, or "" if there is none."""
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _bind_receiver(active: Activation, param: ast.arg, receiver: Place | Operand) -> None:

@@ -7,7 +7,7 @@ range whose step only the launch knows.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,11 +18,13 @@ from ..ir.types import Scalar, i32, i64, u1
 from ..ir.walk import walk
 from . import type_inference
 from .activation import LoopFrame
+from .assigned_names import assigned_in_body
 from .context import STATEMENTS, Tracer
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
-from .domains import AxisBounds, LoopDomain, declared, domain_of, target_names
+from .domains import AxisBounds, LoopDomain, chosen, declared, domain_of, target_names
 from .limits import check_size, static_items
 from .loop_dependence import append_loop
+from .memory import declare
 from .operands import Operand, Static, integer_of, static_operand
 from .protocols import is_field
 from .scope import FixedName
@@ -39,8 +41,9 @@ def _for(t: Tracer, node: ast.For) -> bool:
         t.report(_no_else(), node.orelse[0])
     # `loop_config(serialize=True)` affects only the next loop.
     serial, t.serialize_next = t.serialize_next or t.nesting > 0, False
-    call = static_call(t, node.iter)
     try:
+        node = _with_chosen(t, node)
+        call = static_call(t, node.iter)
         if call is not None:
             return _unrolled(t, node, _static_items(t, call))
         domain = domain_of(t, node)
@@ -56,6 +59,14 @@ def _for(t: Tracer, node: ast.For) -> bool:
         t.poison_targets(node.target)
         t.run(node.body)
     return False
+
+
+def _with_chosen(t: Tracer, node: ast.For) -> ast.For:
+    """Return the loop with `a if condition else b` after `in` replaced by the one that the condition selects."""
+    found = chosen(t, node.iter)
+    if found is node.iter:
+        return node
+    return ast.copy_location(ast.For(node.target, found, node.body, node.orelse, node.type_comment), node)
 
 
 def _no_else() -> ProblemError:
@@ -81,12 +92,20 @@ def _body(t: Tracer, kind: str, frames: int = 1) -> Iterator[list[Stmt]]:
             t.active.loops.pop()
 
 
-def _declare(t: Tracer, target: ast.Name, operand: Operand) -> None:
+def _declare_indices(t: Tracer, node: ast.For, domain: LoopDomain, indices: Sequence[Value]) -> None:
+    """Bind the index names of a loop; a name that the body assigns becomes a local if the domain allows it."""
+    assigned = assigned_in_body(node) if domain.assignable else frozenset()
+    for target, operand in declared(node, domain, indices):
+        _declare(t, target, operand, is_local=target.id in assigned)
+
+
+def _declare(t: Tracer, target: ast.Name, operand: Operand, is_local: bool = False) -> None:
     """Bind the index name of a loop until the end of the loop. Refuse a name that a visible variable has."""
     binding = t.scopes.find(target.id)
     if target.id != "_" and binding is not None and not (isinstance(binding, FixedName) and binding.kind == "faulty"):
         t.report(_taken(target), target)
-    t.scopes.declare(target.id, FixedName(operand, "loop index"), target.lineno)
+    binding = declare(t, target.id, operand) if is_local else FixedName(operand, "loop index")
+    t.scopes.declare(target.id, binding, target.lineno)
 
 
 # ---- serial -------------------------------------------------------------------------------------------------------
@@ -101,8 +120,7 @@ def _serial(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
     ends = [(_bound(t, b.begin, dtype), _bound(t, b.end, dtype)) for b, dtype in zip(bounds, types)]
     indices = [t.builder.fresh(dtype) for dtype in types]
     with _body(t, "serial", frames=len(indices)) as body:
-        for target, operand in declared(node, domain, indices):
-            _declare(t, target, operand)
+        _declare_indices(t, node, domain, indices)
         t.run(node.body)
     for index, (begin, end) in reversed(list(zip(indices, ends))):
         loop = n.For(index, begin, end, tuple(body), domain.step, domain.descending, loc=t.builder.loc)
@@ -212,8 +230,7 @@ def _parallel(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
         block = []
     indices = tuple(t.builder.fresh(dtype) for dtype in types)
     with _task_body(t) as body:
-        for target, operand in declared(node, domain, indices):
-            _declare(t, target, operand)
+        _declare_indices(t, node, domain, indices)
         t.run(node.body)
     append_loop(t, Task(tuple(body), indices, tuple(block), begin, end, t.builder.loc))
 

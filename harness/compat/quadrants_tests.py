@@ -15,6 +15,9 @@ PATTERN = "test_ad*.py"
 PLACES = ("tests/python", "tests", ".")
 """Folders of a checkout in which the tests may lie; the first that has some is taken."""
 
+EXPECTED = ("passed", "skipped", "xfailed")
+"""Outcomes of a run in which nothing is wrong."""
+
 Row = tuple[str, str, str]
 
 
@@ -74,13 +77,28 @@ def _row(case: ElementTree.Element) -> Row:
     """Return the table row of one test of a JUnit report: its name, outcome and reason."""
     for child in case:
         if child.tag in ("failure", "error", "skipped"):
-            outcome = {"failure": "failed"}.get(child.tag, child.tag)
-            return case.get("name", ""), outcome, children.shortened(child.get("message") or child.text or "")
+            return case.get("name", ""), _outcome(child), children.shortened(_reason(child))
     return case.get("name", ""), "passed", ""
 
 
+def _outcome(child: ElementTree.Element) -> str:
+    """Return what became of a test that did not pass; "xfailed" means that it failed as the test itself expects."""
+    if child.get("type") == "pytest.xfail":
+        return "xfailed"
+    return {"failure": "failed"}.get(child.tag, child.tag)
+
+
+def _reason(child: ElementTree.Element) -> str:
+    """Return why a test did not pass; of a file that cannot be imported, the error of the import."""
+    message, text = child.get("message") or "", child.text or ""
+    if message != "collection failure":
+        return message or text
+    told = [line[1:] for line in text.splitlines() if line.startswith("E ")]
+    return f"{message}: {told[-1].strip()}" if told else message
+
+
 def main(checkout: str, names: list[str], python: str = sys.executable, limit: float = 600.0) -> int:
-    """Run tests of a checkout, print a table, and return the exit status: 1 if a test does not pass or is skipped.
+    """Run tests of a checkout, print a table, and return the exit status: 1 if a test fails unexpectedly.
 
     Args:
         checkout: the folder of the checkout.
@@ -97,4 +115,4 @@ def main(checkout: str, names: list[str], python: str = sys.executable, limit: f
     rows = [row for file in files for row in run_file(file.resolve(), folder, python, limit)]
     print(table.plain(HEAD, rows))
     print(", ".join(f"{count} {outcome}" for outcome, count in Counter(row[1] for row in rows).items()))
-    return int(any(outcome not in ("passed", "skipped") for _, outcome, _ in rows))
+    return int(any(outcome not in EXPECTED for _, outcome, _ in rows))

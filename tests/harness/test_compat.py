@@ -152,6 +152,14 @@ def test_wrong():
 @pytest.mark.skip(reason="not now")
 def test_later():
     pass
+
+@pytest.mark.xfail(strict=True, reason="known")
+def test_known():
+    assert 3 == 4
+
+@pytest.mark.xfail(strict=True, reason="thought to be known")
+def test_cured():
+    pass
 """
 
 
@@ -176,8 +184,10 @@ def test_runs_the_tests_of_a_checkout(checkout, capsys):
     assert outcomes["test_ad_one.py::test_gradient"] == ["passed"]
     assert outcomes["test_ad_one.py::test_wrong"] == ["failed", "assert 1 == 2"]
     assert outcomes["test_ad_one.py::test_later"] == ["skipped", "not now"]
+    assert outcomes["test_ad_one.py::test_known"] == ["xfailed", "known"]
+    assert outcomes["test_ad_one.py::test_cured"] == ["failed", "[XPASS(strict)] thought to be known"]
     (broken,) = [rest for name, rest in outcomes.items() if "two" in name]
-    assert broken[0] == "error" and "collection failure" in broken[1]
+    assert broken == ["error", "collection failure: ModuleNotFoundError: No module named 'no_such_module'"]
     assert not any("other" in name for name in outcomes)
 
 

@@ -6,6 +6,7 @@ import runpy
 import sys
 from pathlib import Path
 
+from .children import reach
 from .finder import install
 from .peers import PEERS
 
@@ -23,6 +24,7 @@ def main(argv: list[str]) -> int:
         return 2
     peer, first, *rest = argv
     install(peer)
+    reach(peer)
     if first == "-m":
         sys.argv = rest
         sys.path.insert(0, "")
