@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
@@ -72,11 +73,24 @@ class SilentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Do nothing: a silent module has no content."""
 
 
+WINDOWS = ("imshow", "waitKey", "namedWindow", "destroyAllWindows")
+"""Functions of OpenCV that need a display."""
+
+
+def hide_windows() -> None:
+    """Replace the functions that need a display, in packages that are installed; a missing package draws nothing."""
+    sys.meta_path.append(SilentFinder())
+    if importlib.util.find_spec("cv2") is not None:
+        cv2 = importlib.import_module("cv2")
+        for name in WINDOWS:
+            setattr(cv2, name, Silence())
+
+
 def main(script: str, arguments: list[str]) -> None:
     """Run a program as Python would, with Taichi on stackgrad and nothing drawn."""
     from stackgrad.compat.finder import install
 
-    sys.meta_path.insert(0, SilentFinder())
+    hide_windows()
     peer = install("taichi")
     peer.GUI = Silence()  # type: ignore[attr-defined]
     sys.argv = [script, *arguments]
