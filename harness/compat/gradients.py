@@ -136,7 +136,7 @@ class Watch:
         self._peer.sync()
         if len(self.seconds) + 1 >= self.wanted:
             self.contents = {name: array.to_numpy() for name, array in _fields().items()}
-        self._begun = time.perf_counter()
+        self._begun = time.process_time()
 
     def restore(self) -> None:
         """Give all fields the contents that they had before the last gradient."""
@@ -146,7 +146,7 @@ class Watch:
     def end(self) -> None:
         """End the time of a gradient, and stop the program if it was the last one."""
         self._peer.sync()
-        self.seconds.append(time.perf_counter() - self._begun)
+        self.seconds.append(time.process_time() - self._begun)
         if len(self.seconds) >= self.wanted:
             raise Stopped
 
