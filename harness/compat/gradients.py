@@ -1,4 +1,4 @@
-"""Compare the gradient of a program of DiffTaichi with differences: `python gradients.py SIDE SCRIPT BITS ITERATIONS SIZES`.
+"""Compare the gradient of a program of DiffTaichi with differences: `python gradients.py SIDE SCRIPT BITS ...`.
 
 This file is started as a script in a process of its own, under Taichi or under `stackgrad.compat`, and imports nothing
 of this project but the files beside it. The program runs as it is until it has computed a number of gradients; then it
@@ -11,7 +11,6 @@ import ast
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,13 +19,10 @@ from typing import Any
 
 import headless
 import numpy as np
+import watches
 
 ENTRIES = 3
 """Number of entries of each parameter that are compared: those with the greatest derivatives."""
-
-
-class Stopped(BaseException):
-    """Signal that the program has computed as many gradients as were asked for."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,6 @@ class Plan:
     Attributes:
         again: computes the loss once more, from the module of the program.
         parameters: the fields whose gradients are compared, each with the indices that all compared entries begin with.
-        arguments: the arguments that the program wants.
         sizes: constants of the program that are set to other values, so that a run takes seconds.
         loss: returns the loss after `again`; the field `loss` of the program if not given.
         by_hand: True if the program calls `backward()` itself instead of a tape.
@@ -44,7 +39,6 @@ class Plan:
 
     again: Callable[[Any], None]
     parameters: dict[str, tuple[int, ...]]
-    arguments: tuple[str, ...] = ()
     sizes: dict[str, float] = field(default_factory=dict)
     loss: Callable[[Any], float] = lambda program: float(program.loss[None])
     by_hand: bool = False
@@ -81,7 +75,7 @@ def _balls(program: Any) -> None:
 
 _NETWORK = {"weights1": (), "weights2": ()}
 _ACTUATORS: dict[str, tuple[int, ...]] = {"weights": (), "bias": ()}
-_SOLID = {"steps": 32, "max_steps": 40}
+_SOLID = {"steps": 32, "max_steps": 40, "n_grid": 32}
 
 PLANS: dict[str, Plan] = {
     "billiards": Plan(_balls, {"init_x": (), "init_v": ()}),
@@ -89,10 +83,10 @@ PLANS: dict[str, Plan] = {
     "diffmpm3d": Plan(lambda program: program.forward(), _ACTUATORS, sizes=_SOLID, by_hand=True),
     "electric": Plan(lambda program: program.forward(), {"weight1": (), "weight2": (), "bias2": ()}),
     "liquid": Plan(lambda program: program.forward(), _ACTUATORS, sizes=_SOLID, by_hand=True),
-    "mass_spring": Plan(_springs, _NETWORK, ("2", "train")),
-    "rigid_body": Plan(_bodies, _NETWORK, ("1", "train"), {"steps": 512}),
+    "mass_spring": Plan(_springs, _NETWORK),
+    "rigid_body": Plan(_bodies, _NETWORK, {"steps": 512}),
     "smoke_taichi_gpu": Plan(lambda program: program.forward(), {"v": (0,)}, sizes={"steps": 20}),
-    "volume_renderer": Plan(_march, {"density": ()}, sizes={"res": 64, "n_views": 3}),
+    "volume_renderer": Plan(_march, {"density": ()}, sizes={"res": 64, "n_views": 3, "density_res": 32}),
     "water_renderer": Plan(lambda program: program.forward(), {"initial": ()}, sizes={"steps": 64}, loss=_brightness),
     "wave": Plan(lambda program: program.forward(), {"initial": ()}, sizes={"steps": 64}),
 }
@@ -106,78 +100,6 @@ def _resized(tree: ast.Module, sizes: dict[str, float]) -> ast.Module:
             if name in sizes:
                 statement.value = ast.copy_location(ast.Constant(sizes[name]), statement.value)
     return tree
-
-
-def _fields() -> dict[str, Any]:
-    """Return the fields of the program by their names."""
-    program = sys.modules["__main__"]
-    return {name: value for name, value in vars(program).items() if hasattr(value, "from_numpy")}
-
-
-class Watch:
-    """Represent the times of the gradients that a program computes, and the fields as they were before the last one.
-
-    A program may read what an earlier iteration has left in its fields, so that the loss is computed again from the
-    same contents.
-
-    Attributes:
-        wanted: the number of gradients after which the program is stopped.
-        seconds: the time of each gradient so far, with the forward pass.
-    """
-
-    def __init__(self, peer: Any, wanted: int) -> None:
-        self._peer, self.wanted = peer, wanted
-        self.seconds: list[float] = []
-        self.contents: dict[str, Any] = {}
-        self._begun = 0.0
-
-    def begin(self) -> None:
-        """Start the time of a gradient."""
-        self._peer.sync()
-        if len(self.seconds) + 1 >= self.wanted:
-            self.contents = {name: array.to_numpy() for name, array in _fields().items()}
-        self._begun = time.process_time()
-
-    def restore(self) -> None:
-        """Give all fields the contents that they had before the last gradient."""
-        for name, array in _fields().items():
-            array.from_numpy(self.contents[name])
-
-    def end(self) -> None:
-        """End the time of a gradient, and stop the program if it was the last one."""
-        self._peer.sync()
-        self.seconds.append(time.process_time() - self._begun)
-        if len(self.seconds) >= self.wanted:
-            raise Stopped
-
-
-def _watch_tapes(peer: Any, watch: Watch) -> None:
-    """Notify a watch of each tape of the program."""
-
-    class Tape(peer.ad.Tape):  # type: ignore[misc]
-        def __enter__(self) -> Any:
-            watch.begin()
-            return super().__enter__()
-
-        def __exit__(self, *exception: Any) -> None:
-            super().__exit__(*exception)
-            if exception[0] is None:
-                watch.end()
-
-    peer.ad.Tape = peer.Tape = Tape
-
-
-def _watch_clears(peer: Any, watch: Watch) -> None:
-    """Notify a watch each time the program clears all gradients, which it does at the start of an iteration."""
-    clear = peer.ad.clear_all_gradients
-
-    def clear_all_gradients() -> None:
-        if watch.seconds or watch._begun:
-            watch.end()
-        clear()
-        watch.begin()
-
-    peer.ad.clear_all_gradients = peer.clear_all_gradients = clear_all_gradients
 
 
 def _peer(side: str, bits: int) -> Any:
@@ -196,16 +118,16 @@ def _peer(side: str, bits: int) -> Any:
     return peer
 
 
-def _run(script: Path, plan: Plan, sizes: dict[str, float]) -> Any:
+def _run(script: Path, plan: Plan, arguments: list[str]) -> Any:
     """Run a program until it is stopped, and return its module."""
     program = ModuleType("__main__")
     program.__file__ = str(script)
     sys.modules["__main__"] = program
-    sys.argv, sys.path[0] = [str(script), *plan.arguments], str(script.parent)
-    tree = _resized(ast.parse(script.read_text(encoding="utf-8")), {**plan.sizes, **sizes})
+    sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
+    tree = _resized(ast.parse(script.read_text(encoding="utf-8")), plan.sizes)
     try:
         exec(compile(tree, str(script), "exec", dont_inherit=True), program.__dict__)
-    except Stopped:
+    except watches.Stopped:
         return program
     raise SystemExit("the program ended before it had computed enough gradients")
 
@@ -223,7 +145,7 @@ class Comparison:
 
     program: Any
     plan: Plan
-    watch: Watch
+    watch: watches.Watch
     step: float
 
     def loss(self, name: str = "", at: tuple[int, ...] = (), by: float = 0.0) -> float:
@@ -239,17 +161,13 @@ class Comparison:
         """Return a derivative, the central difference, and a bound of the error of the difference.
 
         Differences with the step and with its half tell how far the wider one is off; the narrower one is nearer by
-        a factor of four where the loss is smooth. Rounding adds its own part, which grows as the step shrinks.
+        a factor of four where the loss is smooth. Rounding adds its own part, which grows as the step shrinks: the
+        loss is the end of thousands of operations in a row, and taken as accurate to a thousand rounding units.
         """
         losses = [self.loss(name, at, by) for by in (self.step, -self.step, self.step / 2, -self.step / 2)]
         wide, narrow = (losses[0] - losses[1]) / (2 * self.step), (losses[2] - losses[3]) / self.step
-        rounding = max(map(abs, losses)) * 2.0**-44 / self.step
-        return {
-            "at": [name, *at],
-            "slope": slope,
-            "difference": narrow,
-            "bound": abs(wide - narrow) + rounding,
-        }
+        rounding = max(map(abs, losses)) * 2.0**-42 / self.step
+        return {"at": [name, *at], "slope": slope, "difference": narrow, "bound": abs(wide - narrow) + rounding}
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the comparisons of the entries with the greatest derivatives of each parameter."""
@@ -273,17 +191,18 @@ def _add(array: Any, at: tuple[int, ...], by: float) -> None:
         array[index] += by
 
 
-def _by_hand(program: Any, plan: Plan, watch: Watch) -> None:
+def _by_hand(program: Any, plan: Plan, watch: watches.Watch) -> None:
     """Compute the gradient of the parameters that the program has now, as its own loop does."""
-    watch.wanted, watch.seconds = 2, []
+    watch.wanted, watch.seconds = 1, []
     watch.begin()
     sys.modules["taichi"].ad.clear_all_gradients()
+    program.loss[None] = 0
     plan.again(program)
     program.loss.grad[None] = 1
     program.backward()
 
 
-def main(side: str, script: Path, bits: int, iterations: int, sizes: dict[str, float], step: float) -> None:
+def main(side: str, script: Path, bits: int, iterations: int, step: float, arguments: list[str]) -> None:
     """Run a program and print its times and comparisons as one line of JSON.
 
     Args:
@@ -291,16 +210,16 @@ def main(side: str, script: Path, bits: int, iterations: int, sizes: dict[str, f
         script: the program.
         bits: 32 or 64, the precision of all reals.
         iterations: the number of gradients; each of them is timed.
-        sizes: constants of the program that get other values.
         step: the amount by which a parameter is changed; 0 for no comparison.
+        arguments: the arguments of the program.
     """
     plan = PLANS[script.stem]
     peer = _peer(side, bits)
     headless.hide_windows()
-    watch = Watch(peer, iterations)
+    watch = watches.Watch(peer, iterations)
     clear = peer.ad.clear_all_gradients
-    (_watch_clears if plan.by_hand else _watch_tapes)(peer, watch)
-    program = _run(script, plan, sizes)
+    (watches.watch_clears if plan.by_hand else watches.watch_tapes)(peer, watch)
+    program = _run(script, plan, arguments)
     seconds = watch.seconds
     if plan.by_hand:
         peer.ad.clear_all_gradients = clear
@@ -312,5 +231,5 @@ def main(side: str, script: Path, bits: int, iterations: int, sizes: dict[str, f
 
 if __name__ == "__main__":
     os.environ.setdefault("MPLBACKEND", "Agg")
-    name, script, bits, iterations, sizes, step = sys.argv[1:]
-    main(name, Path(script).resolve(), int(bits), int(iterations), json.loads(sizes), float(step))
+    name, script, bits, iterations, step, *arguments = sys.argv[1:]
+    main(name, Path(script).resolve(), int(bits), int(iterations), float(step), arguments)
