@@ -21,6 +21,8 @@ OURS, THEIRS = "ours", "taichi"
 HEAD = ("program", "gradient", "gradient of Taichi", "stackgrad", "Taichi", "ratio")
 STEP = 1e-5
 """The amount by which a parameter of order one is changed: near the cube root of the rounding unit of 64 bits."""
+JUDGED = 2
+"""The gradient that is compared: a program may start where its loss has a kink, such as a symmetric shot or air at rest."""
 TIMED = 3
 """Number of gradients of a timed run; the first one compiles, and the fastest of the others is shown."""
 
@@ -106,7 +108,7 @@ def verdict(run: GradientRun) -> str:
 
 def row(name: str, file: Path, arguments: list[str], sides: Sides) -> tuple[str, ...]:
     """Return the row of the table for one program."""
-    judged = {side: run_side(side, file, 64, 1, STEP, arguments, sides) for side in sides.pythons}
+    judged = {side: run_side(side, file, 64, JUDGED, STEP, arguments, sides) for side in sides.pythons}
     timed = {side: run_side(side, file, 32, TIMED, 0.0, arguments, sides) for side in sides.pythons}
     best = {side: min(run.times[1:], default=None) for side, run in timed.items()}
     mine, other = best[OURS], best.get(THEIRS)
