@@ -102,9 +102,9 @@ class AccessRegions:
                 continue
             box = _box(ranges[access.task], access.indices, shapes[access.array])
             boxes = found.setdefault(access.array, [])
-            if box is not None and box not in boxes:
+            if box is not None:
                 boxes.append(box)
-        return found
+        return {array: joined(boxes) for array, boxes in found.items()}
 
 
 def _box(ranges: LaunchRanges, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Box | None:
@@ -117,6 +117,31 @@ def _box(ranges: LaunchRanges, indices: tuple[Value, ...], shape: tuple[int, ...
         first, last = int(inside.low), int(inside.high)
         box.append(slice(first, last + 1))
     return tuple(box)
+
+
+def joined(boxes: list[Box]) -> list[Box]:
+    """Return boxes with the same elements, where boxes that differ along one axis and leave no gap there are one.
+
+    The unrolled loop `for j in sg.static(range(64))` with `x[t, j]` has 64 accesses and one box.
+    """
+    spans = list(dict.fromkeys(tuple((s.start, s.stop) for s in box) for box in boxes))
+    for axis in reversed(range(len(boxes[0]) if boxes else 0)):
+        rows: dict[tuple[tuple[int, int], ...], list[tuple[int, int]]] = {}
+        for span in spans:
+            rows.setdefault((*span[:axis], *span[axis + 1 :]), []).append(span[axis])
+        spans = [(*rest[:axis], span, *rest[axis:]) for rest, row in rows.items() for span in _joined_spans(row)]
+    return [tuple(slice(*span) for span in box) for box in spans]
+
+
+def _joined_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans with the same indices, sorted, where spans that leave no gap are one."""
+    found: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return found
 
 
 def intersect_boxes(a: Box, b: Box) -> Box | None:

@@ -27,6 +27,10 @@ def _parser() -> argparse.ArgumentParser:
     programs.add_argument("checkout")
     programs.add_argument("names", nargs="*", metavar="NAME", help="names of programs; all if none is given")
     programs.add_argument("--arguments", default="", help="arguments of each program, in one text")
+    programs.add_argument("--iterations", type=int, default=0, help="gradients after which a program is stopped")
+    programs.add_argument("--gradients", action="store_true", help="compare gradients with differences of the loss")
+    programs.add_argument("--taichi", default="", metavar="PYTHON", help="an interpreter with Taichi, to compare with")
+    programs.add_argument("--markdown", default="", metavar="FILE", help="a file for the table of gradients")
     for command, limit in ((genesis, 1800.0), (tests, 600.0), (programs, 300.0)):
         command.add_argument("--python", default=peer_python(), help="the interpreter that has the packages")
         command.add_argument("--limit", type=float, default=limit, help="seconds that a process may take")
@@ -42,7 +46,20 @@ def main(arguments: list[str] | None = None) -> int:
         )
     if given.command == "quadrants-tests":
         return quadrants_tests.main(given.checkout, given.names, given.python, given.limit)
-    return difftaichi.main(given.checkout, given.names, given.python, given.limit, given.arguments.split())
+    return difftaichi.main(
+        difftaichi.Given(
+            given.checkout,
+            given.names,
+            given.python,
+            given.limit,
+            tuple(given.arguments.split()),
+            given.iterations,
+            given.gradients,
+            given.taichi,
+            given.markdown,
+        ),
+        machine(),
+    )
 
 
 if __name__ == "__main__":

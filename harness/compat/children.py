@@ -43,14 +43,17 @@ class Ended:
 def run(command: Sequence[str], limit: float, folder: Path | None = None, given: Mapping[str, str] = {}) -> Ended:
     """Run a command and wait for its end; at the time limit, stop it and the processes that it has started.
 
+    A program that is given by a relative path is that of this process's working directory.
+
     Args:
         command: the program and its arguments.
         limit: the number of seconds that it may take.
         folder: the working directory.
         given: environment variables beside those of this process.
     """
+    program = os.path.abspath(command[0]) if os.sep in command[0] else command[0]
     process = subprocess.Popen(
-        command,
+        [program, *command[1:]],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

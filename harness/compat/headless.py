@@ -1,7 +1,7 @@
-"""Run a program of Taichi on stackgrad without a display: `python headless.py SCRIPT [ARGS...]`.
+"""Run a program of Taichi on stackgrad without a display: `python headless.py ITERATIONS SCRIPT ...`.
 
-This file is started as a script. Windows and plots of the program are replaced by objects that take every call and do
-nothing; what the program computes is not touched.
+This file is started as a script. Windows and written pictures of the program are replaced by objects that take every
+call and do nothing; what the program computes is not touched.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import watches
+
 PICTURES = ("cv2", "matplotlib", "imageio")
-"""Packages that only draw or write pictures."""
+"""Packages that read, draw or write pictures; a program that only draws runs without them."""
 
 
 class Silence:
@@ -57,7 +59,7 @@ class SilentModule(ModuleType):
 
 
 class SilentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Load a `SilentModule` in place of each package that draws, when a program imports it."""
+    """Find the packages of pictures that are not installed and make silent modules of them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -75,17 +77,49 @@ class SilentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Do nothing, because a dummy module has no code to run."""
 
 
-def main(script: str, arguments: list[str]) -> None:
-    """Run a program of Taichi as Python would, on stackgrad and without drawing anything."""
+DRAWING = {
+    "cv2": ("imshow", "waitKey", "namedWindow", "destroyAllWindows", "imwrite"),
+    "imageio": ("imwrite", "imsave", "mimsave"),
+}
+"""Functions of packages of pictures that need a display, or that only write pictures."""
+
+
+def hide_windows() -> None:
+    """Replace functions that draw or write pictures, and every package of pictures that is not installed.
+
+    What a program reads from pictures is left alone, because it computes with it.
+    """
+    sys.meta_path.append(SilentFinder())
+    for package, names in DRAWING.items():
+        module = importlib.import_module(package)
+        for name in names:
+            setattr(module, name, Silence())
+
+
+def main(iterations: int, script: str, arguments: list[str]) -> None:
+    """Run a program as Python would, with Taichi on stackgrad and nothing drawn.
+
+    Args:
+        iterations: the number of gradients after which the program is stopped; 0 for no limit.
+        script: the program.
+        arguments: its arguments.
+    """
     from stackgrad.compat.finder import install
 
-    sys.meta_path.insert(0, SilentFinder())
+    hide_windows()
     peer = install("taichi")
     peer.GUI = Silence()  # type: ignore[attr-defined]
+    if iterations:
+        watch = watches.Watch(peer, iterations, keeps=False)
+        watches.watch_tapes(peer, watch)
+        watches.watch_clears(peer, watch)
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
-    runpy.run_path(script, run_name="__main__")
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except watches.Stopped:
+        print(f"stopped after {iterations} gradients")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -259,6 +259,22 @@ def test_a_program_that_optimizes_for_long_does_not_fail(programs, monkeypatch, 
     assert "endless  runs on  after 10 s: loss 1" in capsys.readouterr().out
 
 
+def test_a_program_is_stopped_after_a_number_of_gradients(programs, capsys):
+    options = ["--python", sys.executable, "--iterations", "3"]
+    assert command.main(["difftaichi", str(programs), "springs", *options]) == 0
+    assert "springs  ended    stopped after 3 gradients" in capsys.readouterr().out
+
+
+def test_a_program_reads_the_files_beside_it(programs, capsys):
+    (programs / "examples" / "words.txt").write_text("hello")
+    (programs / "examples" / "reader.py").write_text(
+        "import taichi as ti\nti.init()\nprint(open('words.txt').read())\nopen('made.txt', 'w').close()\n"
+    )
+    assert command.main(["difftaichi", str(programs), "reader", "--python", sys.executable]) == 0
+    assert "reader   ended    hello" in capsys.readouterr().out
+    assert not (programs / "examples" / "made.txt").exists()
+
+
 def test_names_the_programs_that_there_are(programs, capsys):
     assert command.main(["difftaichi", str(programs), "config"]) == 2
     assert "has no program config; there are: broken, endless, springs" in capsys.readouterr().out
@@ -268,3 +284,10 @@ def test_a_scene_reads_its_result():
     text = json.dumps({"arrays": {"moved": [1, 2]}, "times": {"step": 1}})
     assert genesis_runs.read_result(text).arrays["moved"].tolist() == [1, 2]
     assert Path(genesis_runs.SCRIPT).exists()
+
+
+def test_an_interpreter_is_found_by_its_path_from_here(tmp_path, monkeypatch):
+    (tmp_path / "python").symlink_to(sys.executable)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert children.run(["./python", "-c", "print(1)"], 60.0, tmp_path / "elsewhere").output == "1\n"

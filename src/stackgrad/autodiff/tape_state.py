@@ -172,9 +172,16 @@ class StateLog:
         record = event.record if isinstance(event, ConstantLaunch) else event
         if isinstance(record, LaunchRecord):
             for array, boxes in record.reads.items():
-                self._watched.setdefault(array, WatchedBoxes()).add(boxes, record)
+                self._watch(array).add(boxes, record)
             if self.guard is not None:
                 self.guard.seal(record)
+
+    def _watch(self, array: Array) -> WatchedBoxes:
+        """Return the boxes of an array that recorded gradients read."""
+        watched = self._watched.get(array)
+        if watched is None:
+            watched = self._watched[array] = WatchedBoxes(array.shape)
+        return watched
 
     def is_read(self, array: Array) -> bool:
         """Return True if the gradient of some recorded launch reads the contents of the array."""

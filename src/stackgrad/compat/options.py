@@ -125,17 +125,6 @@ def is_extension_supported(arch: object, name: object) -> bool:
     return is_extension_enabled(name) and not (lacks_64_bits and name == extension.data64)
 
 
-def is_extension_supported(arch: object, name: object) -> bool:
-    """Return True if kernels on an architecture have the feature that an extension of the peers stands for.
-
-    Args:
-        arch: A name of a peer or of stackgrad; the machine need not have it.
-        name: An attribute of `extension`.
-    """
-    lacks_64_bits = arches.known(arch) == "metal"
-    return is_extension_enabled(name) and not (lacks_64_bits and name == extension.data64)
-
-
 def is_arch_supported(arch: object, use_gles: bool = False) -> bool:
     """Return True if an architecture can run kernels on this machine.
 

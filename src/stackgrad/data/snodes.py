@@ -16,6 +16,7 @@ from ..compiler.ir.documented import documented
 from ..runtime.session import RUNTIME
 from ..runtime.usage_errors import FieldError
 from .fields.array import Array
+from .fields.entries import FieldEntry, PlacedEntries
 from .fields.kinds import Field
 from .fields.offsets import checked_offset, set_offset
 
@@ -110,8 +111,9 @@ class SNode:
         Gradients that fields have because of needs_grad are placed too.
 
         Args:
-            *fields: Fields made without a shape, or their gradients `x.grad`; also lists of them.
-            offset: The first index of each axis, or one index for all axes; None for 0.
+            *fields: Fields made without a shape, their gradients `x.grad`, or entries of fields of vectors and
+                matrices, `x.get_scalar_field(0)`; also lists of them.
+            offset: The first index of each axis, or one for all; None for 0.
 
         Raises:
             FieldError: An argument is no field, is placed already, or has a gradient placed elsewhere.
@@ -127,7 +129,11 @@ class SNode:
         return self
 
     def _place(self, field: Any, offset: tuple[int, ...]) -> None:
-        """Allocate one field with the shape of this node."""
+        """Allocate one field with the shape of this node; an entry of a field waits for the others of its field."""
+        if isinstance(field, FieldEntry):
+            if not self._tree.entries.add(field, (self.shape, offset)):
+                return
+            field = field.field
         if not isinstance(field, Field):
             raise FieldError(f"place takes fields, not {type(field).__name__}", "make it with sg.field(dtype)")
         arrays: tuple[Array, ...] = field.arrays  # type: ignore[attr-defined]
@@ -188,10 +194,12 @@ class FieldTree:
 
     Attributes:
         arrays: The arrays of these fields, as long as they live.
+        entries: The entries of fields that are placed one by one.
         closed: True after `FieldsBuilder.finalize`.
     """
 
     def __init__(self) -> None:
+        self.entries = PlacedEntries()
         self.arrays: weakref.WeakSet[Array] = weakref.WeakSet()
         self.closed = False
 

@@ -6,7 +6,7 @@ Invariant: `storage` has the axes of the field and those of the element, the ele
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .array import Array
 from .conversions import as_numpy, convert
 from .copies import copy_if_watched, matched_axes
 from .elements import element_of
+from .entries import FieldEntry
 from .exchange import Exchange
 from .kinds import Field, Layout, Ndarray
 from .offsets import place_of
@@ -281,9 +282,22 @@ class MatrixField(MatrixArray, Field):
             return found
         return found.reshape(*self.shape, self.n, *(1,) * keep_dims)
 
-    def get_scalar_field(self, *indices: int) -> NoReturn:
-        """Raise FieldError, because the entries of a field of vectors or matrices are not separate fields."""
-        raise FieldError(f"{self.label} is one array, not one field for each entry", "use x[i][k], or to_numpy()")
+    def get_scalar_field(self, *indices: int) -> FieldEntry:
+        """Return one entry of a field without memory, which `place` takes; the field is placed with its last entry.
+
+        Args:
+            *indices: The row of the entry, and the column of an entry of a matrix.
+
+        Raises:
+            FieldError: The field has memory, where its entries are not separate fields, or it has no such entry.
+        """
+        if self.storage.is_placed:
+            raise FieldError(f"{self.label} is one array, not one field for each entry", "use x[i][k], or to_numpy()")
+        row, column = (*indices, 0, 0)[:2]
+        if len(indices) not in (1, 2) or not (0 <= row < self.n and 0 <= column < self.m):
+            extent = f"{self.n} x {self.m} entries" if self.m > 1 else f"{self.n} entries"
+            raise FieldError(f"{self.label} has {extent}, and none at {indices}", "give indices that exist")
+        return FieldEntry(self, (row, column))
 
 
 class MatrixNdarray(MatrixArray, Ndarray):
