@@ -36,8 +36,8 @@ class FieldEntry:
         """Return the arrays of the field if it has memory, so that gradients are placed with the last entry."""
         return self.field.arrays if self.field.storage.is_placed else ()
 
-    @property  # type: ignore[misc, override]
-    def __class__(self) -> type[ScalarField]:
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[ScalarField]:  # type: ignore[override]
         """Return ScalarField, so that `isinstance` takes an entry for what it is in the peers."""
         return ScalarField
 
