@@ -22,7 +22,7 @@ HEAD = ("program", "gradient", "gradient of Taichi", "stackgrad", "Taichi", "rat
 STEP = 1e-5
 """The amount by which a parameter of order one is changed: near the cube root of the rounding unit of 64 bits."""
 JUDGED = 2
-"""The gradient that is compared: a program may start where its loss has a kink, such as a symmetric shot or air at rest."""
+"""The gradient that is compared: some programs start where the loss has a kink, such as a symmetric shot."""
 TIMED = 3
 """Number of gradients of a timed run; the first one compiles, and the fastest of the others is shown."""
 

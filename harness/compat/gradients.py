@@ -11,15 +11,15 @@ import ast
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import headless
+import headless  # type: ignore[import-not-found]
 import numpy as np
-import watches
+import watches  # type: ignore[import-not-found]
 
 ENTRIES = 3
 """Number of entries of each parameter that are compared: those with the greatest derivatives."""
@@ -38,8 +38,8 @@ class Plan:
     """
 
     again: Callable[[Any], None]
-    parameters: dict[str, tuple[int, ...]]
-    sizes: dict[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, float] = field(default_factory=dict)
     loss: Callable[[Any], float] = lambda program: float(program.loss[None])
     by_hand: bool = False
 
@@ -92,7 +92,7 @@ PLANS: dict[str, Plan] = {
 }
 
 
-def _resized(tree: ast.Module, sizes: dict[str, float]) -> ast.Module:
+def _resized(tree: ast.Module, sizes: Mapping[str, float]) -> ast.Module:
     """Return the syntax tree of a program with other values of some of its constants."""
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -109,7 +109,7 @@ def _peer(side: str, bits: int) -> Any:
 
         peer: Any = install("taichi")
     else:
-        import taichi as peer  # type: ignore[import-not-found, no-redef]
+        import taichi as peer  # type: ignore[no-redef]
     start = peer.init
     peer.init = lambda **options: start(**{**options, "arch": peer.cpu, "cpu_max_num_threads": 1})
     peer.GUI = headless.Silence()

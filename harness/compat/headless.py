@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import watches
+import watches  # type: ignore[import-not-found]
 
 PICTURES = ("cv2", "matplotlib", "imageio")
 """Packages that read, draw or write pictures; a program that only draws runs without them."""

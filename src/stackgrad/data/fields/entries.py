@@ -37,7 +37,7 @@ class FieldEntry:
         return self.field.arrays if self.field.storage.is_placed else ()
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type[ScalarField]:
+    def __class__(self) -> type[ScalarField]:  # type: ignore[override]
         """Return ScalarField, so that `isinstance` takes an entry for what it is in the peers."""
         return ScalarField
 
