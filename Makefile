@@ -4,13 +4,13 @@
 #   make format     lays out all Python files as ruff does; `make test` fails if that changes any
 #   make check      judges every example: compiled, differentiated, compared with the oracles
 #   make golden BASE=main  says whether this checkout generates the same code as another commit, byte for byte
-#   make bench      one quick run of the benchmarks, at this commit
-#   make dashboard  the same, published as a web page under asv_bench/.asv/html
+#   make bench      one quick run of the benchmarks, at this commit; BENCH_COMMITS=HEAD~10..HEAD measures ten commits
+#   make dashboard  publishes the results that are kept, under asv_bench/.asv/html, and measures nothing
 #   make docs       the site of all pages, under site/; a warning fails it
 #   make matrix     every row of ci/matrix.toml whose machine this is
 #
-# PYTHON (the interpreter to build with) and VENV (where the environment lives) may be set. PEERS=1 makes `bench` and
-# `dashboard` measure other systems too.
+# PYTHON (the interpreter to build with) and VENV (where the environment lives) may be set. PEERS=1 makes `bench`
+# measure other systems too.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -22,6 +22,8 @@ DOCS := $(VENV)/.installed-docs
 ASV := $(BIN)/asv
 ASV_CONFIG := $(if $(PEERS),asv.peers.conf.json,asv.conf.json)
 BENCH_ARGS ?= --quick
+BENCH_COMMITS ?= HEAD^!
+BENCH_MACHINE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -56,15 +58,23 @@ golden: $(DEV)
 	$(if $(BASE),,$(error name the commit to compare with: make golden BASE=main))
 	BIN=$(BIN) ci/golden.sh $(BASE) $(HEAD) $(if $(GOLDEN_ARGS),-- $(GOLDEN_ARGS))
 
-# What is measured is the commit that is checked out, built into an environment of its own: edits that are not committed
-# are left out. BENCH_ARGS are for asv (`make bench BENCH_ARGS="--bench Launch"`); without --quick, results are medians.
+# What is measured is the commit that is checked out, or those of BENCH_COMMITS, a range of git, each built into an
+# environment of its own: edits that are not committed are left out. BENCH_ARGS are for asv (`make bench
+# BENCH_ARGS="--bench Launch"`); without --quick, results are medians. Numbers are added to asv_bench/results, under the
+# name BENCH_MACHINE (default: cpu-N-cores), never that of the host. A range goes on where it was interrupted; one commit
+# is measured anew.
 bench: $(BENCH)
-	cd asv_bench && $(ASV) machine --yes
-	cd asv_bench && $(ASV) run --config $(ASV_CONFIG) --launch-method forkserver --show-stderr $(BENCH_ARGS) 'HEAD^!'
+	machine=$$($(BIN)/python ci/bench_machine.py $(BENCH_MACHINE)) && cd asv_bench && \
+	$(ASV) run --config $(ASV_CONFIG) --machine "$$machine" --launch-method forkserver --show-stderr \
+	    $(if $(filter-out HEAD^!,$(BENCH_COMMITS)),--skip-existing-successful) $(BENCH_ARGS) '$(BENCH_COMMITS)'
 
-dashboard: bench
-	cd asv_bench && $(ASV) publish --config $(ASV_CONFIG)
-	@echo "open asv_bench/.asv/html/index.html, or serve it: cd asv_bench && $(ASV) preview"
+# Results of commits that this clone lacks are left out. The pages load scripts from public servers; OFFLINE=1 gets these
+# from npm instead and writes them beside the pages.
+dashboard: $(BENCH)
+	@test -f asv_bench/results/benchmarks.json || { echo "asv_bench/results is empty; cure: make bench" >&2; exit 1; }
+	cd asv_bench && $(ASV) publish --config $(ASV_CONFIG) HEAD
+	$(if $(OFFLINE),$(BIN)/python ci/offline_dashboard.py asv_bench/.asv/html)
+	@echo "serve it: cd asv_bench && $(ASV) preview"
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -15,31 +15,34 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import bench_machine
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "asv_bench"
-KEPT = ("results", "html")
-"""Folders below asv_bench/.asv that are kept."""
+KEPT = ("results", ".asv/html")
+"""Folders below asv_bench that are kept."""
 
 
-def commands(arguments: Sequence[str]) -> list[list[str]]:
-    """Return the command lines of asv: the description of the machine, the run, and the pages."""
-    measure = ["run", "--launch-method", "forkserver", "--show-stderr", *(arguments or ["--quick"]), "HEAD^!"]
-    return [[sys.executable, "-m", "asv", *words] for words in (["machine", "--yes"], measure, ["publish"])]
+def commands(machine: str, arguments: Sequence[str]) -> list[list[str]]:
+    """Return the command lines of asv: the run on a machine with this name, and the pages."""
+    measure = ["run", "--machine", machine, "--launch-method", "forkserver", "--show-stderr"]
+    measure += [*(arguments or ["--quick"]), "HEAD^!"]
+    return [[sys.executable, "-m", "asv", *words] for words in (measure, ["publish", "HEAD"])]
 
 
 def keep(source: Path, folder: Path) -> None:
     """Copy the results and the HTML pages of asv into a folder."""
     for name in KEPT:
         if (source / name).is_dir():
-            shutil.copytree(source / name, folder / name, dirs_exist_ok=True)
+            shutil.copytree(source / name, folder / Path(name).name, dirs_exist_ok=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run asv and return the exit status of the first command that failed, or 0."""
     folder, *rest = sys.argv[1:] if arguments is None else arguments
     status = 0
-    for command in commands(rest):
+    for command in commands(bench_machine.register(), rest):
         status = status or subprocess.run(command, cwd=BENCHMARKS).returncode
-    keep(BENCHMARKS / ".asv", Path(folder))
+    keep(BENCHMARKS, Path(folder))
     return status
 
 

@@ -26,6 +26,7 @@ ARTIFACTS = ENVIRONMENTS / "artifacts"
 NOTES = ENVIRONMENTS / "notes"
 REPORT = ENVIRONMENTS / "report.json"
 REQUIRED_VARIABLE = "STACKGRAD_REQUIRED_BACKENDS"
+PROGRAMS_VARIABLE = "STACKGRAD_REQUIRED_PROGRAMS"
 
 PASSED, FAILED, SKIPPED, UNASKED = "passed", "FAILED", "skipped", "not asked"
 PREPARING_FAILED = "a step before the tests failed, as nox says above"
@@ -46,7 +47,8 @@ class MatrixError(Exception):
 class Row:
     """Represent one test environment, a row of ci/matrix.toml: its Python, extras, backends and tests.
 
-    `ci/workflows.py` reads the settings `hosted`, which say how hosted workflows run the row.
+    `ci/workflows.py` reads the settings `hosted`, which say how hosted workflows run the row. A test
+    that needs one of the `programs` fails in this row where it is absent, and is skipped in others.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Row:
     extras: tuple[str, ...]
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
     needs: str = ""
     may_skip: bool = False
     tests: tuple[str, ...] = ()
@@ -191,8 +194,9 @@ def empty_artifacts(row: Row) -> Path:
 
 
 def environment_of_tests(row: Row, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables for the tests of a row: the given ones, plus the backends it requires."""
-    return {"STACKGRAD_TESTS": "all", **environment, REQUIRED_VARIABLE: ",".join(row.required)}
+    """Return the environment variables for the tests of a row: the given ones, plus what the row requires."""
+    required = {REQUIRED_VARIABLE: ",".join(row.required), PROGRAMS_VARIABLE: ",".join(row.programs)}
+    return {"STACKGRAD_TESTS": "all", **environment, **required}
 
 
 def exit_status(results: Iterable[Result]) -> int:

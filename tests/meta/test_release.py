@@ -78,10 +78,13 @@ def test_a_command_that_fails_stops_the_check(capfd: pytest.CaptureFixture[str])
 
 
 def test_numbers_and_pages_of_benchmarks_are_kept(tmp_path: Path) -> None:
-    (tmp_path / "asv/results/box").mkdir(parents=True)
-    (tmp_path / "asv/results/box/1.json").write_text("{}")
+    for folder in ("results/box", ".asv/html"):
+        (tmp_path / "asv" / folder).mkdir(parents=True)
+        (tmp_path / "asv" / folder / "1.json").write_text("{}")
     quick_bench.keep(tmp_path / "asv", tmp_path / "kept")
-    assert [path.name for path in (tmp_path / "kept").rglob("*.json")] == ["1.json"]
-    machine, measure, publish = quick_bench.commands([])
-    assert "--quick" in measure and measure[-1] == "HEAD^!" and publish[-1] == "publish" and "--yes" in machine
-    assert "--quick" not in quick_bench.commands(["--bench", "Launch"])[1]
+    kept = {path.relative_to(tmp_path / "kept").as_posix() for path in (tmp_path / "kept").rglob("*.json")}
+    assert kept == {"results/box/1.json", "html/1.json"}
+    measure, publish = quick_bench.commands("box", [])
+    assert "--quick" in measure and measure[-1] == "HEAD^!" and publish[-2:] == ["publish", "HEAD"]
+    assert measure[measure.index("--machine") + 1] == "box"
+    assert "--quick" not in quick_bench.commands("box", ["--bench", "Launch"])[0]

@@ -19,7 +19,7 @@ import run_matrix as matrix
 from nox.command import CommandFailed
 from run_matrix import FAILED, PASSED, SKIPPED, UNASKED, MatrixError, Note, Presence, Result, Row
 
-ROW = Row("one", "3.11", ("dev",), ("reference", "cpu"), ("cuda",))
+ROW = Row("one", "3.11", ("dev",), ("reference", "cpu"), ("cuda",), ("npm",))
 HEAD = '[[row]]\nname = "a"\npython = "3.12"\nextras = []\n'
 HERE, GONE = Presence(True, version="1"), Presence(False, "no driver")
 
@@ -133,7 +133,12 @@ def test_what_is_installed() -> None:
 
 def test_tests_are_told_the_required_backends() -> None:
     variables = matrix.environment_of_tests(ROW, {"HOME": "h"})
-    assert variables == {"HOME": "h", "STACKGRAD_REQUIRED_BACKENDS": "reference,cpu", "STACKGRAD_TESTS": "all"}
+    assert variables == {
+        "HOME": "h",
+        "STACKGRAD_REQUIRED_BACKENDS": "reference,cpu",
+        "STACKGRAD_REQUIRED_PROGRAMS": "npm",
+        "STACKGRAD_TESTS": "all",
+    }
     assert matrix.environment_of_tests(ROW, {"STACKGRAD_TESTS": "2"})["STACKGRAD_TESTS"] == "2"
 
 

@@ -5,24 +5,25 @@ MkDocs comes with the extra `docs`: the row `docs` of ci/matrix.toml runs these 
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 
 import project_tree as tree
 import pytest
+from headless import serving
+
+_HERE = str(Path(__file__).parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)
+
+import browser  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find_spec("material") is None, reason="MkDocs is not installed: extra `docs`")
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
 PHONE = 390
 AT_ONCE = 20
 PROBE = """<!doctype html><title>waiting</title><script>
@@ -91,39 +92,21 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     assert done.returncode != 0 and "missing.md" in done.stderr
 
 
-@pytest.fixture
-def address(site: Path) -> Iterator[str]:
-    """The address of a server on this machine that has the site."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(site))) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
-
-
 def widths(address: str, site: Path, names: list[str]) -> dict[str, tuple[int, int]]:
     """For each page, how wide its content is on a phone, and how wide the window."""
     (site / "probe.html").write_text(PROBE % "".join(FRAME % (PHONE, name, name) for name in names), encoding="utf-8")
-    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--window-size=900,1000", "--dump-dom"]
-    shown = subprocess.run([*command, f"{address}/probe.html"], capture_output=True, text=True, timeout=120).stdout
-    assert "<title>done</title>" in shown, shown[-2000:]
-    rows = [row.split() for row in shown.partition("<body>")[2].partition("</body>")[0].split(" | ")]
+    rows = [row.split() for row in browser.show(f"{address}/probe.html", (900, 1000)).body.split(" | ")]
     return {page: (int(content), int(window)) for page, content, window in rows}
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
-def test_pages_fit_a_phone(address: str, site: Path) -> None:
+def test_pages_fit_a_phone(site: Path) -> None:
+    browser.require_browser()
     (site / "wide.html").write_text('<meta name="viewport" content="width=device-width"><p style="width: 700px">wide')
     names = [*pages(site), "wide.html"]
     found: dict[str, tuple[int, int]] = {}
-    for first in range(0, len(names), AT_ONCE):
-        found |= widths(address, site, names[first : first + AT_ONCE])
+    with serving(site) as server:
+        for first in range(0, len(names), AT_ONCE):
+            found |= widths(server.address, site, names[first : first + AT_ONCE])
     wide = {page for page, (content, window) in found.items() if content > window}
     assert len(found) > 60 and all(PHONE - 15 <= window <= PHONE for _, window in found.values())
     assert wide == {"wide.html"}, "only the page that is meant to be too wide is"
