@@ -25,6 +25,7 @@ from .passes.common_subexpressions import common_subexpressions
 from .passes.dead_code import remove_dead_code
 from .passes.drop_checks import drop_checks
 from .passes.fold_constants import fold_constants
+from .passes.lower_blocks import lower_blocks
 from .passes.lower_exits import lower_exits
 from .passes.number_draws import number_draws
 from .passes.number_loops import number_loops
@@ -88,6 +89,7 @@ TIDY: list[tuple[str, Pass]] = [
 
 FORWARD: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
+    ("lower_blocks", lower_blocks),
     ("fold_constants", fold_constants),
     ("simplify", simplify),
     ("drop_checks", drop_checks),
@@ -98,6 +100,7 @@ FORWARD: list[tuple[str, Pass]] = [
 
 BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
+    ("lower_blocks", lower_blocks),
     ("number_draws", number_draws),
     ("lower_exits", lower_exits),
     *TIDY,
@@ -236,7 +239,7 @@ def prepare_tangent(
     step: tuple[str, Pass] = "tangent", lambda k: tangent(k, carriers)
     if _has_stacks(kernel):
         return _finish(renumber(run_passes(kernel, [step], trace, "adjoint" if check else "")))
-    passes = [FORWARD[0], ("fold_constants", fold_constants), step, *FORWARD[1:]]
+    passes = [*FORWARD[:2], ("fold_constants", fold_constants), step, *FORWARD[2:]]
     return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
 
 
@@ -287,7 +290,7 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
         trace: Called after each pass, if given.
         check: True if the kernel is verified after each pass.
     """
-    stages = {"split_tasks": "tasks", "number_draws": "tasks"}
+    stages = dict.fromkeys(("split_tasks", "lower_blocks", "number_draws"), "tasks")
     left_out = 0
     for name, apply in BEFORE_REVERSE:
         if left_out:
