@@ -21,11 +21,12 @@ from .ir.roles import ARRAY_READS, ARRAY_USES, ARRAY_WRITES
 from .ir.types import ArrayType
 from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
+from .passes.block_regions import refuse_draws
 from .passes.common_subexpressions import common_subexpressions
 from .passes.dead_code import remove_dead_code
 from .passes.drop_checks import drop_checks
 from .passes.fold_constants import fold_constants
-from .passes.lower_blocks import lower_blocks
+from .passes.lower_blocks import has_blocks, lower_blocks
 from .passes.lower_exits import lower_exits
 from .passes.number_draws import number_draws
 from .passes.number_loops import number_loops
@@ -98,6 +99,18 @@ FORWARD: list[tuple[str, Pass]] = [
 ]
 """Passes from stage source to a forward kernel."""
 
+BLOCKS: dict[str, list[tuple[str, Pass]]] = {
+    "loops": FORWARD,
+    "kept": [FORWARD[0], ("refuse_draws", refuse_draws)],
+}
+"""Passes from stage source to a forward kernel with blocks, by how a backend runs these.
+
+* loops: one iteration loops over those of a block.
+* kept: the backend runs the statements on blocks as they are.
+
+In a kernel that keeps blocks, iterations see what others store between two statements, so passes leave memory alone.
+"""
+
 BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
     ("lower_blocks", lower_blocks),
@@ -134,7 +147,9 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
 
 
 @with_stack_room
-def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False) -> Lowering:
+def prepare_forward(
+    kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False, blocks: str = "loops"
+) -> Lowering:
     """Return the lowering of a kernel that computes its values (no derivatives).
 
     Args:
@@ -142,11 +157,12 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
         trace: Called after each pass, if given.
         check: True if the kernel is verified after each pass.
         stated: True if the claims of `assume_unique` are to be checked after each launch.
+        blocks: How the backend runs blocks, a key of BLOCKS.
     """
     is_adjoint = _has_stacks(kernel) or _uses_adjoints(kernel)
     if check:
         verify(kernel, "adjoint" if is_adjoint else "source")
-    passes = [] if _has_stacks(kernel) else FORWARD
+    passes = [] if _has_stacks(kernel) else BLOCKS[blocks] if has_blocks(kernel) else FORWARD
     made = _finish(run_passes(kernel, passes, trace, ("adjoint" if is_adjoint else "tasks") if check else ""))
     return replace(made, claims=_claims(kernel, check)) if stated else made
 

@@ -35,5 +35,6 @@ def use_block(t: Tracer, name: str) -> int:
             f"`{name}` stands in no parallel loop, so there is no block",
             "call it in the body of an outermost loop without `serialize=True`",
         )
+    size = block_size(t)
     t.block_use.is_used = True
-    return block_size(t)
+    return size

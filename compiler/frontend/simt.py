@@ -240,10 +240,10 @@ def _width(t: Tracer, operand: Operand, node: ast.Call) -> int:
     return 1 << found
 
 
-def _fold(t: Tracer, op: str, fold: str, width: int, operand: Operand) -> Value:
+def _fold(t: Tracer, path: str, op: str, fold: str, width: int, operand: Operand) -> Value:
     value = _number(t, operand)
     if not fold_fits(fold, value.type):
-        raise type_problem(f"`{op}` does not take values of type {value.type}", "convert them to integers")
+        raise type_problem(f"`sg.simt.{path}` does not take values of type {value.type}", "convert them to integers")
     return t.builder.collective(op, value, width=width)
 
 
@@ -254,7 +254,7 @@ def _folding(path: str, op: str, fold: str) -> None:
     def lower(t: Tracer, node: ast.Call) -> Operand:
         given = _given(t, node, path)
         width = _width(t, given[1], node) if is_tiled else SUBGROUP
-        return broadcast(t, path, lambda v: _fold(t, op, fold, width, v), given[0])
+        return broadcast(t, path, lambda v: _fold(t, path, op, fold, width, v), given[0])
 
     SIMT[path] = lower
 

@@ -48,6 +48,20 @@ class UniformControl:
 Region = Phase | UniformControl | n.Sync | n.Collective
 
 
+def refuse_draws(kernel: Kernel) -> Kernel:
+    """Return the kernel, whose tasks with blocks draw no random numbers.
+
+    Raises:
+        Unsupported: a task with blocks draws random numbers, whose keys would depend on how a backend runs blocks.
+    """
+    found = [s for task in kernel.tasks if task.block for s in walk(task.body) if isinstance(s, n.Random)]
+    reason = "random numbers are not drawn in a loop that uses blocks"
+    cure = "draw them in a loop of their own, and store them to a field"
+    if found:
+        raise Unsupported([Diagnostic(reason, cure, kernel.span(stmt.loc)) for stmt in found])
+    return kernel
+
+
 def is_meeting(stmt: Stmt) -> bool:
     """Return True if iterations of a block come together at the statement itself."""
     if isinstance(stmt, n.Sync):
@@ -85,10 +99,6 @@ class TaskRegions:
         self.locals = {name: stmt for name, stmt in self._declared.items() if name in crossing}
 
     def _refuse(self) -> None:
-        for stmt in walk(self.task.body):
-            if isinstance(stmt, n.Random):
-                reason = "random numbers are not drawn in a loop that uses blocks: iterations of a block are numbered anew"
-                self._problem(reason, "draw them in a loop of their own, and store them to a field", stmt)
         if self._problems:
             raise Unsupported(self._problems)
 

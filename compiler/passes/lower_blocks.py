@@ -20,6 +20,7 @@ from ..ir.kernels import Kernel, Task, Temp
 from ..ir.statement import Block, Value
 from ..ir.types import Scalar, i32, i64, u32
 from ..ir.walk import next_id
+from .block_regions import refuse_draws
 from .block_writer import BlockWriter, PhaseScope, TaskBox, computes_bounds_anew, lanes_of
 from .lower_exits import lower_exits
 from .number_draws import number_draws
@@ -43,7 +44,7 @@ def lower_blocks(kernel: Kernel) -> Kernel:
 
 def prepared(kernel: Kernel) -> Kernel:
     """Return a kernel with numbered draws, without exits, and with bounds that bodies can compute anew."""
-    kernel = lower_exits(number_draws(kernel))
+    kernel = lower_exits(number_draws(refuse_draws(kernel)))
     for index in reversed(range(len(kernel.tasks))):
         task = kernel.tasks[index]
         if task.block and not computes_bounds_anew(task):

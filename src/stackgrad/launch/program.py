@@ -113,7 +113,11 @@ class Program:
             from ..compiler.driver import prepare_forward as prepare
 
             debug = RUNTIME.settings.debug
-            self._forward = self._launcher(self._lowered("forward", prepare, check=debug, stated=debug), "forward")
+            # Only kernels with blocks are lowered differently for backends.
+            own = {"blocks": RUNTIME.backend.blocks} if any(task.block for task in self.kernel.tasks) else {}
+            self._forward = self._launcher(
+                self._lowered("forward", prepare, check=debug, stated=debug, **own), "forward"
+            )
         return self._forward
 
     def reverse(self) -> Launcher:
@@ -244,7 +248,7 @@ class Program:
         """Return the names of the array parameters that have an adjoint array."""
         return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
-    def _lowered(self, work: str, prepare: Callable[..., Lowering], **options: bool) -> Lowering:
+    def _lowered(self, work: str, prepare: Callable[..., Lowering], **options: bool | str) -> Lowering:
         """Return a lowering of the kernel. Raise the error of an earlier attempt again without lowering it."""
         return self._refusals.once(work, partial(cached_lowering, prepare, self.kernel, **options))
 
