@@ -34,6 +34,7 @@ from .passes.promote_elements import promote_elements
 from .passes.rewrite_versions import rewrite_versions
 from .passes.simplify import simplify
 from .passes.split_tasks import split_tasks
+from .passes.thread_blocks import thread_blocks, thread_blocks_of_warps
 from .sizing.counting_kernel import count_slice, count_stacks, shadowed_arrays
 from .sizing.sizes import recognize_sizes
 from .sizing.stored_sizes import StoredSizes, store_sizes
@@ -99,14 +100,20 @@ FORWARD: list[tuple[str, Pass]] = [
 ]
 """Passes from stage source to a forward kernel."""
 
+_SCALAR: list[tuple[str, Pass]] = FORWARD[2:5]
+
 BLOCKS: dict[str, list[tuple[str, Pass]]] = {
     "loops": FORWARD,
     "kept": [FORWARD[0], ("refuse_draws", refuse_draws)],
+    "threads": [FORWARD[0], ("thread_blocks", thread_blocks), *_SCALAR],
+    "warps": [FORWARD[0], ("thread_blocks_of_warps", thread_blocks_of_warps), *_SCALAR],
 }
 """Passes from stage source to a forward kernel with blocks, by how a backend runs these.
 
 * loops: one iteration loops over those of a block.
 * kept: the backend runs the statements on blocks as they are.
+* threads: iterations of a block are threads of a thread block, with shared arrays and barriers.
+* warps: they are so, and their warps have shuffles and votes.
 
 In a kernel that keeps blocks, iterations see what others store between two statements, so passes leave memory alone.
 """
