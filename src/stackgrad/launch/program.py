@@ -114,7 +114,7 @@ class Program:
 
             debug = RUNTIME.settings.debug
             # Only kernels with blocks are lowered differently for backends.
-            own = {"blocks": RUNTIME.backend.blocks} if any(task.block for task in self.kernel.tasks) else {}
+            own = {"blocks": _blocks()} if any(task.block for task in self.kernel.tasks) else {}
             self._forward = self._launcher(
                 self._lowered("forward", prepare, check=debug, stated=debug, **own), "forward"
             )
@@ -257,6 +257,12 @@ class Program:
         launcher = Launcher(made, RUNTIME.backend, RUNTIME.options)
         RUNTIME.launchers.add(launcher)
         return launcher
+
+
+def _blocks() -> str:
+    """Return how the backend runs blocks, a key of `BLOCKS` of the driver."""
+    # One thread runs each task of a deterministic launch in order, so no threads can wait for each other.
+    return "loops" if RUNTIME.options.deterministic else RUNTIME.backend.blocks
 
 
 class Binding:
