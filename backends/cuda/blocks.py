@@ -21,14 +21,19 @@ from . import warp
 def _shared_array(e: Emitter, stmt: n.SharedArray) -> None:
     name = f"sg.shared.{e.task}.{stmt.var}"
     place = e.m.module.shared(name, memory_type(stmt.dtype), stmt.size)
-    e.locals[stmt.var] = StackVariable(place, stmt.dtype, stmt.size)
+    e.locals[stmt.var] = StackVariable(place, stmt.dtype, stmt.size, is_shared=True)
 
 
 @LOWER.row(n.UpdateElement)
 def _update_element(e: Emitter, stmt: n.UpdateElement) -> None:
-    """Emit an atomic update; a thread whose index lies outside has left before."""
-    place, _, array = element(e, stmt)
-    e.values[stmt.result] = atomics.update(e, stmt.op, array.dtype, place, e.operand(stmt.value), atomic=True)
+    """Emit an atomic update. An index outside changes nothing, and results in 0."""
+    place, inside, array = element(e, stmt)
+    value = e.operand(stmt.value)
+    cell = e.alloca(value.type)
+    e.b.store(e.const(value, 0), cell)
+    with e.b.if_then(inside):
+        e.b.store(atomics.update(e, stmt.op, array.dtype, place, value, atomic=True), cell)
+    e.values[stmt.result] = e.b.load(cell, value.type)
 
 
 @LOWER.row(n.Sync)

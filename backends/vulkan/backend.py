@@ -104,6 +104,7 @@ class VulkanBackend(DeviceBackend[OpenVulkan]):
     """
 
     name = "vulkan"
+    blocks = "threads"
 
     def __init__(self, masked: tuple[str, ...] | None = None) -> None:
         given = os.environ.get(MASK, "") if masked is None else ",".join(masked)

@@ -176,8 +176,13 @@ def _get_element(e: Emitter, stmt: n.GetElement) -> None:
 
 @LOWER.row(n.SetElement)
 def _set_element(e: Emitter, stmt: n.SetElement) -> None:
-    """Emit a branch-free write to a local array; if the index lies outside, element 0 keeps its value."""
+    """Emit a write to a local or shared array; if the index lies outside, the array keeps its contents."""
     place, inside, array = element(e, stmt)
+    if array.is_shared:
+        # Other threads may write element 0 at this time.
+        with e.b.if_then(inside):
+            e.flow.store(to_memory(e, e.operand(stmt.value), array.dtype.is_bool), place)
+        return
     old = e.flow.load(memory_type(array.dtype), place)
     new = to_memory(e, e.operand(stmt.value), array.dtype.is_bool)
     e.flow.store(e.b.select(inside, new, old), place)
