@@ -57,8 +57,8 @@ def instruction(e: ArithEmitter, op: str, t: Scalar) -> str | None:
 
 
 def word_instruction(op: str, t: Scalar) -> str | None:
-    """Return the name of the atomic instruction for an operation on a word of 32 bits, or None if there is none."""
-    if t.is_real or t.bits != 32:
+    """Return the name of the atomic instruction for an operation on a word of 32 or 64 bits, or None."""
+    if t.is_real or t.bits < 32:
         return None
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
 

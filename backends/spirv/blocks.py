@@ -31,15 +31,17 @@ def _shared_array(e: Emitter, stmt: n.SharedArray) -> None:
 def _update_element(e: Emitter, stmt: n.UpdateElement) -> None:
     """Emit an atomic update of a shared element. An index outside changes nothing, and results in 0."""
     t, b = stmt.value.type, e.b
-    if t.bits == 64:
+    if t.bits == 64 and not e.m.features.shared_int64_atomics:
         raise Unsupported(
-            f"shaders have no atomic update of elements of type {t} in shared arrays",
+            f"this device has no atomic update of elements of type {t} in shared arrays",
             "use a type of 32 bits, or update an element of a field",
             e.m.kernel.span(stmt.loc),
         )
     place, inside, _ = element(e, stmt)
-    old = b.scalar(I32)
-    old.set(b.const(I32, 0))
+    if t.bits == 64:
+        b.module.require("Int64Atomics")
+    old = b.scalar(word_type(t))
+    old.set(b.const(word_type(t), 0))
     with b.if_then(inside):
         old.set(_updated(e, stmt.op, t, place, e.operand(stmt.value)))
     e.values[stmt.result] = from_word(e, old.get(), t)
@@ -49,11 +51,12 @@ def _updated(e: Emitter, name: str, t: Scalar, place: int, value: ir.LLVMValue) 
     """Emit the update of the word at a pointer, and return the old word."""
     b = e.b
     scope, relaxed = b.const(I32, op.WORKGROUP_SCOPE).id, b.const(I32, op.RELAXED).id
+    word = word_type(t)
     instruction = word_instruction(name, t)
     if instruction is not None:
-        return b.result_of(I32, instruction, place, scope, relaxed, b.value(to_word(e, value, t)).id)
-    seen, swapped = b.scalar(I32), b.scalar(I1)
-    seen.set(b.result_of(I32, "Load", place))
+        return b.result_of(word, instruction, place, scope, relaxed, b.value(to_word(e, value, t)).id)
+    seen, swapped = b.scalar(word), b.scalar(I1)
+    seen.set(b.result_of(word, "Load", place))
     swapped.set(b.const(I1, False))
     # A boolean is a word of 0 or 1, which the operations on integers combine.
     own = b.zext(value, I32) if t.is_bool else value
@@ -64,7 +67,7 @@ def _updated(e: Emitter, name: str, t: Scalar, place: int, value: ir.LLVMValue) 
         new = combine(e, name, t, content, own)
         wanted = new if t.is_bool else to_word(e, new, t)
         both = b.value(wanted).id, b.value(before).id
-        found = b.result_of(I32, "AtomicCompareExchange", place, scope, relaxed, relaxed, *both)
+        found = b.result_of(word, "AtomicCompareExchange", place, scope, relaxed, relaxed, *both)
         swapped.set(b.icmp_unsigned("==", found, before))
         seen.set(found)
 

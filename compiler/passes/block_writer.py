@@ -278,6 +278,13 @@ class BlockWriter(FreshNames):
                 self._statement(stmt, scope)
         return tuple(body)
 
+    def plain_update(self, stmt: n.UpdateElement, scope: PhaseScope) -> None:
+        """Emit an update of an element of a shared array that no other iteration accesses at the same time."""
+        index, value = (scope.values.get(v, v) for v in (stmt.index, stmt.value))
+        self.b.emit(n.GetElement(stmt.result, stmt.var, index, loc=stmt.loc))
+        new = value if stmt.op == "exchange" else self.b.op(stmt.op, stmt.result, value)
+        self.b.set_element(stmt.var, index, new)
+
     def renamed(self, stmt: Stmt, scope: PhaseScope) -> Stmt:
         """Return a statement that refers to the copies of values and locals in a phase."""
         stmt = rename_operands(stmt, scope.values)

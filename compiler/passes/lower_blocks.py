@@ -164,10 +164,7 @@ class _LoopWriter(BlockWriter):
             # One iteration after another: memory is always in order.
             return True
         if isinstance(stmt, n.UpdateElement):
-            index, value = (scope.values.get(v, v) for v in (stmt.index, stmt.value))
-            self.b.emit(n.GetElement(stmt.result, stmt.var, index, loc=stmt.loc))
-            new = value if stmt.op == "exchange" else self.b.op(stmt.op, stmt.result, value)
-            self.b.set_element(stmt.var, index, new)
+            self.plain_update(stmt, scope)
             return True
         if isinstance(stmt, (n.GetElement, n.SetElement)) and isinstance(self.r.locals.get(stmt.var), n.LocalArray):
             self._own_element(stmt, scope)

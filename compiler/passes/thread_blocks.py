@@ -18,6 +18,7 @@ from ..ir.collectives import COLLECTIVES, SUBGROUP, CollectiveInfo, identity_of
 from ..ir.kernels import Kernel, Task
 from ..ir.statement import Value
 from ..ir.types import Scalar, i32, i64, u32
+from ..ir.walk import results, walk
 from .block_writer import BlockWriter, PhaseScope, TaskBox
 from .lower_blocks import each_task, prepared
 
@@ -40,6 +41,20 @@ def thread_blocks_of_warps(kernel: Kernel) -> Kernel:
     return each_task(prepared(kernel), lambda kernel, task: _ThreadWriter(kernel, task, warps=True).lower())
 
 
+def _own_arrays(task: Task) -> set[str]:
+    """Return the shared arrays of which each iteration updates no element but that of its number in the block."""
+    made = {v: stmt for stmt in walk(task.body) for v in results(stmt)}
+
+    def is_own(index: Value) -> bool:
+        stmt = made.get(index)
+        if isinstance(stmt, (n.Cast, n.Within)):
+            return is_own(stmt.arg if isinstance(stmt, n.Cast) else stmt.index)
+        return isinstance(stmt, n.Collective) and stmt.op == "thread"
+
+    updates = [stmt for stmt in walk(task.body) if isinstance(stmt, n.UpdateElement)]
+    return {s.var for s in updates} - {s.var for s in updates if not is_own(s.index)}
+
+
 class _ThreadWriter(BlockWriter):
     """This class writes the phases of a block as branches that the threads with an iteration take.
 
@@ -49,12 +64,14 @@ class _ThreadWriter(BlockWriter):
         positions: where the thread stands, by the names of POSITIONS.
         active: True in threads that have an iteration.
         scratch: shared array through which values of each type are exchanged.
+        own: shared arrays of which each iteration updates the element of its own number alone.
     """
 
     def __init__(self, kernel: Kernel, task: Task, warps: bool) -> None:
         super().__init__(kernel, task)
         self.warps = warps
         self.scratch: dict[Scalar, str] = {}
+        self.own = _own_arrays(task)
         b = self.b
         self.place = b.fresh(i64)
         self.box = TaskBox(b, task)
@@ -136,6 +153,9 @@ class _ThreadWriter(BlockWriter):
         self.b.emit(stmt)
 
     def block_statement(self, stmt: Any, scope: PhaseScope) -> bool:
+        if isinstance(stmt, n.UpdateElement) and stmt.var in self.own:
+            self.plain_update(stmt, scope)
+            return True
         return False
 
     # -- meetings ---------------------------------------------------------------------------------------------
