@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compiler.ir import nodes as n
-from ..compiler.ir.collectives import COLLECTIVES, SUBGROUP, SYNCS, CollectiveInfo, identity_of
+from ..compiler.ir.collectives import COLLECTIVES, SUBGROUP, SYNCS, CollectiveInfo, start_of
 from ..compiler.ir.statement import Stmt
 from ..compiler.ir.types import Scalar
 from . import atomics
@@ -107,7 +107,7 @@ def _update_element(m: Machine, s: n.UpdateElement, f: LaneFrame) -> LaneFrame:
 
 def _result(m: Machine, value: LaneVector) -> LaneVector:
     """Return a vector as the value of a frame; in a chunk of one lane values are 0-d."""
-    return value[0] if m.chunk.width == 1 else value  # type: ignore[no-any-return]
+    return value[0] if m.chunk.width == 1 else value
 
 
 @RUN.row(n.Sync)
@@ -159,7 +159,7 @@ def _fold(s: n.Collective, row: CollectiveInfo, lanes: BlockLanes, width: int, v
         value = np.where(value, np.left_shift(np.uint32(1), place.astype(np.uint32)), np.uint32(0))
     first = np.flatnonzero(place == 0)
     group = np.cumsum(place == 0) - 1
-    total = np.full(first.size, identity_of(op, dtype), dtype.dtype)
+    total = np.full(first.size, start_of(row, dtype), dtype.dtype)
     out = np.empty(value.size, dtype.dtype)
     for k in range(int(place.max()) + 1):
         at = np.flatnonzero(place == number(k))

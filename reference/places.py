@@ -127,7 +127,9 @@ def _local_array(m: Machine, s: n.LocalArray, f: LaneFrame) -> LaneFrame:
     return f
 
 
-def check_element(m: Machine, s: n.GetElement | n.SetElement | n.UpdateElement, f: LaneFrame, index: LaneVector) -> None:
+def check_element(
+    m: Machine, s: n.GetElement | n.SetElement | n.UpdateElement, f: LaneFrame, index: LaneVector
+) -> None:
     """Raise OutOfBounds for the first lane whose index is outside of a local or shared array."""
     _check_index(m, s, f, s.var, -1, index, len(m.chunk.rows[s.var].cells))
 

@@ -319,7 +319,7 @@ def _moved(e: ArithEmitter, value: ir.LLVMValue, move: Callable[[ir.LLVMValue], 
 
 
 def meet(m: ModuleState, b: IRBuilder) -> None:
-    """Emit a barrier that the program asks for. It is a helper, which emulators of single threads refuse by its name."""
+    """Emit a barrier that the program asks for. An emulator of single threads refuses this helper by its name."""
 
     def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
         barrier(e.m, e.b)

@@ -105,9 +105,7 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
     e.b.emit("Store", array.id, e.b.module.null(array.type))
 
 
-def element(
-    e: Emitter, stmt: n.GetElement | n.SetElement | n.UpdateElement
-) -> tuple[int, ir.LLVMValue, ShaderArray]:
+def element(e: Emitter, stmt: n.GetElement | n.SetElement | n.UpdateElement) -> tuple[int, ir.LLVMValue, ShaderArray]:
     """Return a pointer to an element of a local array, the condition that the index is inside, and the array.
 
     Where the index is outside, the pointer is to element 0.

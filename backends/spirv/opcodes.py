@@ -28,12 +28,12 @@ OPCODES = _numbered("""
     FUnordLessThan 185, FOrdGreaterThan 186, FUnordGreaterThan 187, FOrdLessThanEqual 188,
     FUnordLessThanEqual 189, FOrdGreaterThanEqual 190, FUnordGreaterThanEqual 191, ShiftRightLogical 194,
     ShiftRightArithmetic 195, ShiftLeftLogical 196, BitwiseOr 197, BitwiseXor 198, BitwiseAnd 199, BitCount 205,
-    ControlBarrier 224, MemoryBarrier 225, AtomicExchange 229, AtomicCompareExchange 230, AtomicIAdd 234, AtomicSMin 236, AtomicUMin 237,
+    AtomicExchange 229, AtomicCompareExchange 230, AtomicIAdd 234, AtomicSMin 236, AtomicUMin 237,
     AtomicSMax 238, AtomicUMax 239, AtomicAnd 240, AtomicOr 241, AtomicXor 242, LoopMerge 246,
     SelectionMerge 247, Label 248, Branch 249, BranchConditional 250, Return 253, ReturnValue 254,
     GroupNonUniformElect 333, GroupNonUniformBroadcastFirst 338, GroupNonUniformIAdd 349,
     GroupNonUniformFAdd 350, GroupNonUniformSMin 353, GroupNonUniformUMin 354, GroupNonUniformSMax 356,
-    GroupNonUniformUMax 357, AtomicFAddEXT 6035
+    GroupNonUniformUMax 357, AtomicFAddEXT 6035, ControlBarrier 224, MemoryBarrier 225
 """)
 
 CAPABILITIES = _numbered("""

@@ -53,7 +53,6 @@ def local_size(task: Task) -> int:
     return task.block or LOCAL_SIZE
 
 
-
 @dataclass(frozen=True)
 class Shaders:
     """Hold the SPIR-V module of a kernel, with the layout and site table that a launcher needs.
@@ -291,7 +290,15 @@ def _parallel(m: ModuleState, index: int, task: Task) -> bool:
     each = lambda: lower_block(e, task.body)  # noqa: E731
 
     def run() -> None:
-        _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, not task.block and can_coarsen(e, task.body))
+        _over(
+            e,
+            box,
+            numbers.total,
+            task.body,
+            lambda place: numbers.number(e, place),
+            each,
+            not task.block and can_coarsen(e, task.body),
+        )
 
     write_where_inside(e, task, run)
     kept.publish(e)

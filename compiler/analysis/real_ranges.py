@@ -306,11 +306,6 @@ def _nothing(a: _RangeAnalysis, stmt: Stmt, state: Locals) -> Locals:
     return state
 
 
-def _shared(a: _RangeAnalysis, stmt: n.SharedArray, state: Locals) -> Locals:
-    # Other iterations write to a shared array.
-    return {**state, stmt.var: ALL}
-
-
 def _declare(a: _RangeAnalysis, stmt: n.Local | n.LocalArray, state: Locals) -> Locals:
     return {**state, stmt.var: ZERO}
 
@@ -384,10 +379,9 @@ RANGES.update(
         n.LocalArray: _declare,
         n.GetElement: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
         n.SetElement: _set_element,
-        n.SharedArray: _shared,
-        n.UpdateElement: _value(_unknown),
+        n.SharedArray: lambda a, stmt, state: {**state, stmt.var: ALL},  # other iterations write to it
         n.Sync: _nothing,
-        n.Collective: _value(_unknown),
+        **dict.fromkeys((n.UpdateElement, n.Collective), _value(_unknown)),
         n.If: _if,
         n.For: _for,
         n.While: _loop,

@@ -328,7 +328,7 @@ _LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", 
 
 @LOWERINGS.row("loop_config")
 def _loop_config(t: Tracer, node: ast.Call) -> Operand:
-    """Make the next outermost loop serial if `serialize=True`, and keep its `block_dim`. Other options have no effect."""
+    """Make the next outermost loop serial if `serialize=True`, and keep its `block_dim`; ignore the other options."""
     for keyword in node.keywords:
         if keyword.arg not in _LOOP_OPTIONS:
             raise syntax_problem(

@@ -24,8 +24,8 @@ from .operands import MatrixValue, Operand, Pack, StructValue
 from .outer_names import local_hint
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
 from .scope import ArgumentVariable, CompoundVariable, LocalVariable, ReferenceName
-from .shared_memory import SharedPlace
 from .selections import IndexSelection, Position, candidates_of, choose
+from .shared_memory import SharedPlace
 
 
 @dataclass(frozen=True)

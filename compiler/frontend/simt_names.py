@@ -65,7 +65,10 @@ class SimtEntry:
 def _tiled(name: str, parameters: tuple[str, ...], text: str) -> Iterator[tuple[str, SimtEntry]]:
     """Yield a function of a subgroup, and its form for groups of 2^log2_size lanes."""
     yield f"subgroup.{name}", SimtEntry(parameters, f"{text.format(group='subgroup')}")
-    yield f"subgroup.{name}_tiled", SimtEntry((*parameters, "log2_size"), text.format(group="group of 2^log2_size lanes"))
+    yield (
+        f"subgroup.{name}_tiled",
+        SimtEntry((*parameters, "log2_size"), text.format(group="group of 2^log2_size lanes")),
+    )
 
 
 def _folds() -> Iterator[tuple[str, SimtEntry]]:
@@ -98,7 +101,9 @@ _MASK = "All lanes take part: the mask is 0xFFFFFFFF."
 _FENCE = "Order the accesses to memory before the call, for iterations of the {0}, with those after it."
 
 SIMT_FUNCTIONS: dict[str, SimtEntry] = {
-    "block.SharedArray": SimtEntry(("shape", "dtype"), "Return an array of zeros that all iterations of a block share."),
+    "block.SharedArray": SimtEntry(
+        ("shape", "dtype"), "Return an array of zeros that all iterations of a block share."
+    ),
     "block.sync": SimtEntry((), "Wait until all iterations of the block have come to the call."),
     "block.mem_sync": SimtEntry((), _FENCE.format("block")),
     "block.mem_fence": SimtEntry((), _FENCE.format("block")),
@@ -106,15 +111,25 @@ SIMT_FUNCTIONS: dict[str, SimtEntry] = {
     "block.block_idx": SimtEntry((), "Return the number of the block."),
     "block.block_dim": SimtEntry((), "Return the number of iterations of a block; the last one may have fewer."),
     "block.global_thread_idx": SimtEntry((), "Return the number of the iteration in its loop, in row-major order."),
-    "block.sync_any_nonzero": SimtEntry(("predicate",), "Wait, and return 1 if the number is not 0 anywhere in the block."),
+    "block.sync_any_nonzero": SimtEntry(
+        ("predicate",), "Wait, and return 1 if the number is not 0 anywhere in the block."
+    ),
     "block.sync_all_nonzero": SimtEntry(("predicate",), "Wait, and return 1 if the number is 0 nowhere in the block."),
     "block.sync_count_nonzero": SimtEntry(("predicate",), "Wait, and return how many numbers of the block are not 0."),
     "grid.memfence": SimtEntry((), _FENCE.format("loop")),
     "grid.mem_fence": SimtEntry((), _FENCE.format("loop")),
-    "subgroup.shuffle": SimtEntry(("value", "index"), "Return the value of the lane `index`, or the own one if there is none."),
-    "subgroup.shuffle_up": SimtEntry(("value", "offset"), "Return the value of the lane that is `offset` lanes before."),
-    "subgroup.shuffle_down": SimtEntry(("value", "offset"), "Return the value of the lane that is `offset` lanes behind."),
-    "subgroup.shuffle_xor": SimtEntry(("value", "mask"), "Return the value of the lane whose number is the own one ^ mask."),
+    "subgroup.shuffle": SimtEntry(
+        ("value", "index"), "Return the value of the lane `index`, or the own one if there is none."
+    ),
+    "subgroup.shuffle_up": SimtEntry(
+        ("value", "offset"), "Return the value of the lane that is `offset` lanes before."
+    ),
+    "subgroup.shuffle_down": SimtEntry(
+        ("value", "offset"), "Return the value of the lane that is `offset` lanes behind."
+    ),
+    "subgroup.shuffle_xor": SimtEntry(
+        ("value", "mask"), "Return the value of the lane whose number is the own one ^ mask."
+    ),
     "subgroup.broadcast": SimtEntry(("value", "index"), "Return the value of the lane `index` in every lane."),
     "subgroup.broadcast_first": SimtEntry(("value",), "Return the value of the first lane in every lane."),
     "subgroup.ballot": SimtEntry(("predicate",), "Return a u32 whose bit k says if the predicate of lane k is true."),
@@ -154,8 +169,12 @@ SIMT_FUNCTIONS: dict[str, SimtEntry] = {
         for dtype in ("i32", "f32")
         if (name, dtype) != ("shfl_xor", "f32")
     },
-    "warp.match_any": SimtEntry(("mask", "value"), f"Return a u32 with the bits of the lanes of the same value. {_MASK}"),
-    "warp.match_all": SimtEntry(("mask", "value"), f"Return the mask of all lanes if their values are equal, else 0. {_MASK}"),
+    "warp.match_any": SimtEntry(
+        ("mask", "value"), f"Return a u32 with the bits of the lanes of the same value. {_MASK}"
+    ),
+    "warp.match_all": SimtEntry(
+        ("mask", "value"), f"Return the mask of all lanes if their values are equal, else 0. {_MASK}"
+    ),
     "warp.active_mask": SimtEntry((), "Return a u32 with the bits of the lanes that have an iteration."),
     "warp.sync": SimtEntry(("mask",), f"Wait until all lanes have come to the call. {_MASK}"),
 }

@@ -94,6 +94,12 @@ def identity_of(fold: str, dtype: Scalar) -> float | int:
     return -0.0 if fold == "add" and dtype.is_real else 0
 
 
+def start_of(row: CollectiveInfo, dtype: Scalar) -> float | int:
+    """Return the number from which a group folds its values; an exclusive sum begins at 0.0."""
+    found = identity_of(row.fold or "bit_or", dtype)
+    return 0.0 if row.kind == "exclusive" and row.fold == "add" and dtype.is_real else found
+
+
 _ROWS = (
     *(CollectiveInfo(name, "position", of_block=name in ("thread", "block", "live")) for name in POSITIONS),
     CollectiveInfo("shuffle", "shuffle"),

@@ -13,6 +13,7 @@ from .block_nodes import UpdateElement as UpdateElement
 from .statement import Block, Stmt, Value, block, field_roles, operand, result, statement
 from .types import Scalar
 
+
 @statement
 class Const(Stmt):
     """This statement results in a typed constant. All NaNs are equal here; zeros of different sign are not equal."""

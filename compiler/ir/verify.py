@@ -153,7 +153,9 @@ class _Verifier:
 
     def _task(self, task: Task) -> None:
         self._block_size = task.block
-        self.check(0 <= task.block <= MOST_THREADS, f"a block of {task.block} iterations; at most {MOST_THREADS} can be had")
+        self.check(
+            0 <= task.block <= MOST_THREADS, f"a block of {task.block} iterations; at most {MOST_THREADS} can be had"
+        )
         ends = len(task.begin) == len(task.end) == len(task.indices)
         self.check(ends, "a box has one begin and one end for each index")
         if task.is_parallel:

@@ -18,7 +18,7 @@ from ..ir.collectives import COLLECTIVES, SYNCS
 from ..ir.kernels import Kernel, Task
 from ..ir.roles import CONSTANTS, LOCAL_DECLARATIONS
 from ..ir.statement import Block, Stmt, Value
-from ..ir.walk import blocks, operands, results, walk
+from ..ir.walk import RESULTS, blocks, operands, results, walk
 
 CONTROL_CURE = (
     "let all iterations of the block come to it: move it out of the branch or loop, and choose values with `sg.select`"
@@ -79,6 +79,7 @@ class TaskRegions:
         kept: values that are stored in one phase and read in another region.
         locals: declarations of locals and local arrays that several regions use.
         uniform: values that are equal in all iterations of a block.
+        foreign: values that the body reads and earlier tasks define.
     """
 
     def __init__(self, kernel: Kernel, task: Task) -> None:
@@ -87,7 +88,12 @@ class TaskRegions:
         self.shared: list[n.SharedArray] = []
         self.portable: dict[Value, Stmt] = {}
         self.uniform = Uniformity(task, linear=False)
-        self._portable_inputs = set(task.indices)
+        inside = list(walk(task.body))
+        made = {v for stmt in inside for v in RESULTS[type(stmt)](stmt)} | {
+            s.index for s in inside if isinstance(s, n.For)
+        }
+        self.foreign = {v for stmt in inside for v in operands(stmt)} - made - set(task.indices)
+        self._portable_inputs = {*task.indices, *self.foreign}
         self._homes: dict[Value | str, Phase | None] = {}
         self._uses: dict[Value | str, set[Phase | None]] = {}
         self._declared: dict[str, n.Local | n.LocalArray] = {}

@@ -53,10 +53,10 @@ class TaskBox:
             (result,) = results(stmt)
             known[result] = b.fresh(result.type)
             b.emit(replace(rename_operands(stmt, known), result=known[result]))  # type: ignore[call-arg]
-        self.begin = [known[v] for v in task.begin]
+        self.begin = [known.get(v, v) for v in task.begin]
         zero = b.const(0, i64)
         self.extents = [
-            b.op("max", b.op("sub", b.cast(known[e], i64), b.cast(known[s], i64)), zero)
+            b.op("max", b.op("sub", b.cast(known.get(e, e), i64), b.cast(known.get(s, s), i64)), zero)
             for s, e in zip(task.begin, task.end)
         ]
         self.total = self.extents[0]
@@ -99,7 +99,8 @@ class BlockWriter(FreshNames):
         self.task, self.size = task, task.block
         self.r = TaskRegions(kernel, task)
         self.b = self.builder(task.loc)
-        self.fixed: set[Value] = set()
+        # What an earlier task of a source kernel has computed is there for the whole task.
+        self.fixed = self.r.foreign
         self.cells: dict[Value | str, str] = {}
 
     # -- what a subclass decides ------------------------------------------------------------------------------
@@ -262,9 +263,7 @@ class BlockWriter(FreshNames):
         self.b.loc = stmt.loc
         if isinstance(stmt, n.Collective):
             scope.values[stmt.result] = self.position(stmt.op)
-        elif isinstance(stmt, n.LocalArray) and stmt.var in self.r.locals:
-            return
-        elif self.block_statement(stmt, scope):
+        elif isinstance(stmt, n.LocalArray) and stmt.var in self.r.locals or self.block_statement(stmt, scope):
             return
         elif type(stmt) in NESTED:
             nested = map_blocks(stmt, lambda inner: self._nested(inner, scope))

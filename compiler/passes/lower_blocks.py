@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ..errors import Unsupported
 from ..ir import nodes as n
-from ..ir.collectives import COLLECTIVES, SUBGROUP, CollectiveInfo, identity_of
 from ..ir.build import Builder
+from ..ir.collectives import COLLECTIVES, SUBGROUP, CollectiveInfo, start_of
 from ..ir.kernels import Kernel, Task, Temp
 from ..ir.statement import Block, Value
 from ..ir.types import Scalar, i32, i64, u32
@@ -242,7 +241,7 @@ class _LoopWriter(BlockWriter):
         b, (source, out), (base, end), dtype = self.b, names, ends, stmt.result.type
         total = self.name("fold")
         b.emit(n.Local(total, dtype, loc=b.loc))
-        b.set(total, b.const(identity_of(row.fold or "bit_or", dtype), dtype))
+        b.set(total, b.const(start_of(row, dtype), dtype))
         lane = b.fresh(i32)
         with b.block() as body:
             own = b.get_element(source, lane, stmt.args[0].type)

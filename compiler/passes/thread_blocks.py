@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import nodes as n
-from ..ir.collectives import COLLECTIVES, SUBGROUP, CollectiveInfo, identity_of
+from ..ir.collectives import COLLECTIVES, SUBGROUP, CollectiveInfo, start_of
 from ..ir.kernels import Kernel, Task
 from ..ir.statement import Value
 from ..ir.types import Scalar, i32, i64, u32
@@ -242,6 +242,7 @@ class _ThreadWriter(BlockWriter):
         if row.kind == "exclusive":
             is_first = b.op("cmp_eq", place, zero)
             before = self._from(value, b.op("select", is_first, thread, b.op("sub", thread, one)), row.of_block)
-            return b.op("select", is_first, b.const(identity_of(fold, value.type), value.type), before)
+            start = b.const(start_of(row, value.type), value.type)
+            return b.op("select", is_first, start, b.op(fold, start, before))
         last = b.op("sub", b.op("add", base, live), one)
         return self._from(value, b.op("select", b.op("cmp_gt", live, zero), last, thread), row.of_block)

@@ -29,7 +29,7 @@ from ..runtime.session import RUNTIME, stamp
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .directions import BoundGradient, ProgramSide, TouchedArrays, is_by_hand, is_checked
 from .kept_draws import KeptDraws
-from .lowerings import cached_lowering
+from .lowerings import block_options, cached_lowering
 from .watched_launches import launch_watched
 
 if TYPE_CHECKING:
@@ -112,12 +112,8 @@ class Program:
         if self._forward is None:
             from ..compiler.driver import prepare_forward as prepare
 
-            debug = RUNTIME.settings.debug
-            # Only kernels with blocks are lowered differently for backends.
-            own = {"blocks": _blocks()} if any(task.block for task in self.kernel.tasks) else {}
-            self._forward = self._launcher(
-                self._lowered("forward", prepare, check=debug, stated=debug, **own), "forward"
-            )
+            options = dict.fromkeys(("check", "stated"), RUNTIME.settings.debug) | block_options(self.kernel)
+            self._forward = self._launcher(self._lowered("forward", prepare, **options), "forward")
         return self._forward
 
     def reverse(self) -> Launcher:
@@ -257,12 +253,6 @@ class Program:
         launcher = Launcher(made, RUNTIME.backend, RUNTIME.options)
         RUNTIME.launchers.add(launcher)
         return launcher
-
-
-def _blocks() -> str:
-    """Return how the backend runs blocks, a key of `BLOCKS` of the driver."""
-    # One thread runs each task of a deterministic launch in order, so no threads can wait for each other.
-    return "loops" if RUNTIME.options.deterministic else RUNTIME.backend.blocks
 
 
 class Binding:
