@@ -181,15 +181,19 @@ SIMT_FUNCTIONS: dict[str, SimtEntry] = {
 """The functions of `sg.simt` by the name behind it."""
 
 
+def functions_of(group: str) -> dict[str, SimtFunction]:
+    """Return the functions of a namespace of `sg.simt`, such as `block`, by name."""
+    paths = [path for path in SIMT_FUNCTIONS if path.partition(".")[0] == group]
+    return {path.partition(".")[2]: SimtFunction(path) for path in paths}
+
+
 class SimtGroup:
     """Hold the functions of one namespace of `sg.simt`, such as `sg.simt.block`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        for path in SIMT_FUNCTIONS:
-            owner, _, own = path.partition(".")
-            if owner == name:
-                setattr(self, own, SimtFunction(path))
+        for own, function in functions_of(name).items():
+            setattr(self, own, function)
 
     def __getattr__(self, name: str) -> RefusedName:
         return _refused(f"{self._name}.{name}")
