@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import KernelSyntaxError
 from ..ir.documented import documented
-from .refused_names import RefusedName
+from .refused_names import RefusedName, caller_span
 
 
 @documented(lambda function: SIMT_FUNCTIONS[function.path].text)
@@ -43,7 +43,9 @@ class SimtFunction:
             KernelSyntaxError: always.
         """
         name = f"sg.simt.{self.path}"
-        raise KernelSyntaxError(f"`{name}` works inside kernels only", "call it in a parallel loop of a kernel")
+        raise KernelSyntaxError(
+            f"`{name}` works inside kernels only", "call it in a parallel loop of a kernel", caller_span()
+        )
 
     def __repr__(self) -> str:
         return f"<stackgrad function simt.{self.path}>"
@@ -202,6 +204,14 @@ class SimtGroup:
         return f"<stackgrad namespace simt.{self._name}>"
 
 
+def _text() -> str:
+    """Return the manual's text on `sg.simt`. The manual is imported at the first use."""
+    from .manual import MANUAL
+
+    return MANUAL["simt"].text
+
+
+@documented(lambda simt: _text())
 class Simt:
     """Hold the functions on blocks of iterations: their shared memory, barriers, and subgroups of 32 lanes."""
 

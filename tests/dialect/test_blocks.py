@@ -1,3 +1,4 @@
+# ruff: noqa: B007 - loops that only count
 """Blocks of iterations: shared arrays, barriers and subgroups compute what NumPy computes, on every backend."""
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def test_scans_and_reductions(arch: str, n: int) -> None:
             m[i] = subgroup.reduce_max(x[i])
 
     if not n:
-        return k()
+        k()
+        return
     found = launched_twice(k, y, z, e, m)
     cumulated = [np.concatenate([np.cumsum(g) for g in parts(a, 64, width)]) for width in (32, 0)]
     before = np.concatenate([np.cumsum(g) - g for g in parts(a, 64, 8)])
@@ -155,6 +157,24 @@ def test_every_reduction(arch: str, fold: str) -> None:
     assert np.array_equal(found[0], np.concatenate([np.full(len(s), s[-1]) for s in scans]))
     assert np.array_equal(found[1], np.concatenate(scans))
     assert np.array_equal(found[2], np.concatenate([[start, *s[:-1]] for s in scans]))
+
+
+@pytest.mark.parametrize("fold", ["add", "min", "max"])
+def test_every_tiled_reduction(arch: str, fold: str) -> None:
+    a = whole(70)
+    x, r, s = (filled(a) for _ in range(3))
+    reduce, inclusive = getattr(subgroup, f"reduce_all_{fold}_tiled"), getattr(subgroup, f"inclusive_{fold}_tiled")
+
+    @sg.kernel
+    def k():
+        for i in x:
+            r[i] = reduce(x[i], 2)
+            s[i] = inclusive(x[i], sg.static(4))
+
+    found = launched_twice(k, r, s)
+    ufunc = {"add": np.add, "min": np.minimum, "max": np.maximum}[fold]
+    assert np.array_equal(found[0], spread(parts(a, 128, 4), ufunc.reduce))
+    assert np.array_equal(found[1], np.concatenate([ufunc.accumulate(g) for g in parts(a, 128, 16)]))
 
 
 def test_shuffles(arch: str) -> None:
