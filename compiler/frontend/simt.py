@@ -44,6 +44,8 @@ def _given(t: Tracer, node: ast.Call, path: str) -> list[Operand]:
 @SIMT.row("block.SharedArray")
 def _shared_array(t: Tracer, node: ast.Call) -> Operand:
     shape, dtype = _given(t, node, "block.SharedArray")
+    if t.nesting > 1:
+        raise syntax_problem("a shared array is made in a branch or loop", "make it at the head of the parallel loop")
     items = t.items(shape)
     extents = tuple(integer_of(e) for e in ((shape,) if items is None else items))
     if not extents or not all(e is not None and e > 0 for e in extents):

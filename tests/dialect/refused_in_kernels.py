@@ -7,6 +7,8 @@ import stackgrad as sg
 from refused_support import refused
 
 _ABSENT = "is not there: `sg.simt` has blocks, shared arrays, barriers, and subgroups of 32 lanes"
+_PARTED = "{} stands where iterations of one block may part: {}"
+_TRIPS = "the number of trips of a loop around it may differ between them"
 _ALONE = "stands in no parallel loop, so there is no block"
 
 
@@ -40,8 +42,14 @@ def shuffle_in_a_serial_loop() -> None:
     k()
 
 
-@refused(sg.Unsupported, "a barrier of the block stands where iterations of one block may part", "sg.select")
+@refused(
+    sg.Unsupported,
+    _PARTED.format("a barrier of the block", "a condition around it may differ between them"),
+    "sg.select",
+)
 def barrier_in_a_branch() -> None:
+    sg.init(arch="cpu")
+
     @sg.kernel
     def k():
         for i in range(64):
@@ -51,8 +59,9 @@ def barrier_in_a_branch() -> None:
     k()
 
 
-@refused(sg.Unsupported, "`reduce_add` of a subgroup stands where iterations of one block may part", "loop")
+@refused(sg.Unsupported, _PARTED.format("`reduce_add` of a subgroup", _TRIPS), "loop")
 def reduction_in_a_loop() -> None:
+    sg.init(arch="cpu")
     x = sg.field(sg.f32, 64)
 
     @sg.kernel
@@ -64,7 +73,7 @@ def reduction_in_a_loop() -> None:
     k()
 
 
-@refused(sg.Unsupported, "the shared array `pad` is made in a branch or loop", "head of the parallel loop")
+@refused(sg.KernelSyntaxError, "a shared array is made in a branch or loop", "head of the parallel loop")
 def shared_array_in_a_branch() -> None:
     x = sg.field(sg.f32, 64)
 
@@ -78,7 +87,11 @@ def shared_array_in_a_branch() -> None:
     k()
 
 
-@refused(sg.KernelTypeError, "the shape of a shared array is known at compile time and positive", "SharedArray((64,)")
+@refused(
+    sg.KernelTypeError,
+    "the shape of a shared array is known at compile time and positive; this is a tuple",
+    "SharedArray((64,)",
+)
 def shape_of_a_shared_array() -> None:
     @sg.kernel
     def k():
@@ -172,7 +185,11 @@ def size_of_a_group() -> None:
     k()
 
 
-@refused(sg.KernelSyntaxError, "the mask of a warp function names all lanes here", "0xFFFFFFFF")
+@refused(
+    sg.KernelSyntaxError,
+    "the mask of a warp function names all lanes here: those without an iteration do not count anyway",
+    "0xFFFFFFFF",
+)
 def mask_of_a_warp() -> None:
     @sg.kernel
     def k():
