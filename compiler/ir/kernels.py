@@ -40,8 +40,8 @@ class Task:
         bounds: statements that compute `begin` and `end`; their values are visible there only.
         begin: first index of each axis.
         end: exclusive end of each axis.
-        block: number of consecutive iterations, in row-major order, that form a block; 0 if the task has no blocks.
         loc: index into the kernel's location table.
+        block: number of consecutive iterations, in row-major order, that form a block; 0 if the task has no blocks.
     """
 
     body: Block
@@ -49,8 +49,8 @@ class Task:
     bounds: Block = ()
     begin: tuple[Value, ...] = ()
     end: tuple[Value, ...] = ()
-    block: int = 0
     loc: int = field(default=0, compare=False, repr=False)
+    block: int = field(default=0, kw_only=True)
 
     @property
     def is_parallel(self) -> bool:

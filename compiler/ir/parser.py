@@ -151,7 +151,7 @@ class _KernelParser(Lexer):
             self.expect("..")
             end.append(self.use())
         size = self.integer() if self.accept("block") else 0
-        return Task(self.block(), tuple(indices), bounds, tuple(begin), tuple(end), size)
+        return Task(self.block(), tuple(indices), bounds, tuple(begin), tuple(end), block=size)
 
     def block(self) -> Block:
         if self.nesting > NESTING:
