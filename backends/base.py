@@ -177,9 +177,15 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Define the interface of a backend; there is one instance per process and backend name."""
+    """Define the interface of a backend; there is one instance per process and backend name.
+
+    Attributes:
+        name: name of the backend
+        blocks: how the backend runs blocks, a key of `BLOCKS` of the driver
+    """
 
     name: str
+    blocks: str
 
     def probe(self) -> Probe:
         """Return a Probe that says whether the backend can run on this machine. Never raise an exception."""

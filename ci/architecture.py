@@ -85,6 +85,7 @@ READING_ORDER: dict[str, str] = {
     "src/stackgrad/compat": "migrating",
     "src/stackgrad/compat/algorithms": "migrating",
     "src/stackgrad/compat/children": "migrating",
+    "src/stackgrad/compat/simt": "blocks",
     "src/stackgrad/cli": "diagnosis",
     "harness/testing": "harness",
     "harness/tools": "harness",

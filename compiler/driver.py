@@ -21,10 +21,12 @@ from .ir.roles import ARRAY_READS, ARRAY_USES, ARRAY_WRITES
 from .ir.types import ArrayType
 from .ir.verify import verify
 from .ir.walk import renumber, walk_kernel
+from .passes.block_regions import refuse_draws
 from .passes.common_subexpressions import common_subexpressions
 from .passes.dead_code import remove_dead_code
 from .passes.drop_checks import drop_checks
 from .passes.fold_constants import fold_constants
+from .passes.lower_blocks import has_blocks, lower_blocks
 from .passes.lower_exits import lower_exits
 from .passes.number_draws import number_draws
 from .passes.number_loops import number_loops
@@ -32,6 +34,7 @@ from .passes.promote_elements import promote_elements
 from .passes.rewrite_versions import rewrite_versions
 from .passes.simplify import simplify
 from .passes.split_tasks import split_tasks
+from .passes.thread_blocks import thread_blocks, thread_blocks_of_warps
 from .sizing.counting_kernel import count_slice, count_stacks, shadowed_arrays
 from .sizing.sizes import recognize_sizes
 from .sizing.stored_sizes import StoredSizes, store_sizes
@@ -88,6 +91,7 @@ TIDY: list[tuple[str, Pass]] = [
 
 FORWARD: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
+    ("lower_blocks", lower_blocks),
     ("fold_constants", fold_constants),
     ("simplify", simplify),
     ("drop_checks", drop_checks),
@@ -96,8 +100,27 @@ FORWARD: list[tuple[str, Pass]] = [
 ]
 """Passes from stage source to a forward kernel."""
 
+_SCALAR: list[tuple[str, Pass]] = FORWARD[2:5]
+
+BLOCKS: dict[str, list[tuple[str, Pass]]] = {
+    "loops": FORWARD,
+    "kept": [FORWARD[0], ("refuse_draws", refuse_draws)],
+    "threads": [FORWARD[0], ("thread_blocks", thread_blocks), *_SCALAR],
+    "warps": [FORWARD[0], ("thread_blocks_of_warps", thread_blocks_of_warps), *_SCALAR],
+}
+"""Passes from stage source to a forward kernel with blocks, by how a backend runs these.
+
+* loops: one iteration loops over those of a block.
+* kept: the backend runs the statements on blocks as they are.
+* threads: iterations of a block are threads of a thread block, with shared arrays and barriers.
+* warps: they are so, and their warps have shuffles and votes.
+
+In a kernel that keeps blocks, iterations see what others store between two statements, so passes leave memory alone.
+"""
+
 BEFORE_REVERSE: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
+    ("lower_blocks", lower_blocks),
     ("number_draws", number_draws),
     ("lower_exits", lower_exits),
     *TIDY,
@@ -131,7 +154,9 @@ def run_passes(kernel: Kernel, passes: list[tuple[str, Pass]], trace: Trace | No
 
 
 @with_stack_room
-def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False) -> Lowering:
+def prepare_forward(
+    kernel: Kernel, trace: Trace | None = None, check: bool = False, stated: bool = False, blocks: str = "loops"
+) -> Lowering:
     """Return the lowering of a kernel that computes its values (no derivatives).
 
     Args:
@@ -139,11 +164,12 @@ def prepare_forward(kernel: Kernel, trace: Trace | None = None, check: bool = Fa
         trace: Function called after each pass with its name and the kernel, if given.
         check: True if the kernel is verified after each pass.
         stated: True if the claims of `assume_unique` are to be checked after each launch.
+        blocks: How the backend runs blocks, a key of BLOCKS.
     """
     is_adjoint = _has_stacks(kernel) or _uses_adjoints(kernel)
     if check:
         verify(kernel, "adjoint" if is_adjoint else "source")
-    passes = [] if _has_stacks(kernel) else FORWARD
+    passes = [] if _has_stacks(kernel) else BLOCKS[blocks] if has_blocks(kernel) else FORWARD
     made = _finish(run_passes(kernel, passes, trace, ("adjoint" if is_adjoint else "tasks") if check else ""))
     return replace(made, claims=_claims(kernel, check)) if stated else made
 
@@ -236,7 +262,7 @@ def prepare_tangent(
     step: tuple[str, Pass] = "tangent", lambda k: tangent(k, carriers)
     if _has_stacks(kernel):
         return _finish(renumber(run_passes(kernel, [step], trace, "adjoint" if check else "")))
-    passes = [FORWARD[0], ("fold_constants", fold_constants), step, *FORWARD[1:]]
+    passes = [*FORWARD[:2], ("fold_constants", fold_constants), step, *FORWARD[2:]]
     return _finish(renumber(run_passes(kernel, passes, trace, "tasks" if check else "")))
 
 
@@ -288,7 +314,7 @@ def prepare_for_ad(kernel: Kernel, trace: Trace | None = None, check: bool = Fal
         trace: Function called after each pass with its name and the kernel, if given.
         check: True if the kernel is verified after each pass.
     """
-    stages = {"split_tasks": "tasks", "number_draws": "tasks"}
+    stages = dict.fromkeys(("split_tasks", "lower_blocks", "number_draws"), "tasks")
     left_out = 0
     for name, apply in BEFORE_REVERSE:
         if left_out:

@@ -52,6 +52,7 @@ class ReferenceBackend:
     """
 
     name = "reference"
+    blocks = "kept"
 
     def __init__(self, order: str | Order = VECTOR, fuel: int = FUEL) -> None:
         self.order = order_by_name(order) if isinstance(order, str) else order

@@ -14,7 +14,7 @@ from ..compiler.ir.kernels import Kernel, Task
 from ..compiler.ir.nodes import LocalArray, StackAlloca
 from ..compiler.ir.statement import Value
 from ..compiler.ir.walk import walk
-from . import control, places, values
+from . import blocks, control, places, values
 from .frame import LaneFrame, number
 from .machine import Chunk, Machine, PreparedKernel
 from .memory import bind_arrays, bind_scalars
@@ -33,7 +33,7 @@ CHUNK_BYTES = 64 << 20
 UNSIZED_WIDTH = 1_024
 """Greatest number of lanes of a chunk with a stack of unknown capacity."""
 
-HANDLERS = (values, places, control)
+HANDLERS = (values, places, control, blocks)
 """The modules that fill the table RUN, which are imported for that purpose."""
 
 
@@ -106,8 +106,11 @@ def _run_chunk(machine: Machine, task: Task, chunk: Chunk) -> bool:
 def _run_parallel(machine: Machine, position: int, task: Task, order: Order) -> None:
     """Execute all iterations of a parallel task, one chunk after the other in the given order."""
     base, extents = _box(machine, position, task)
-    width = most_lanes(task, machine.sizes)
-    for start, stop in order.chunks(math.prod(extents), width):
+    width, total = most_lanes(task, machine.sizes), math.prod(extents)
+    # The iterations of a block run together.
+    unit = task.block or 1
+    for first, last in order.chunks(-(-total // unit), max(1, width // unit)):
+        start, stop = first * unit, min(last * unit, total)
         _run_chunk(machine, task, Chunk(position, start, stop - start, base, extents))
 
 

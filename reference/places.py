@@ -127,10 +127,17 @@ def _local_array(m: Machine, s: n.LocalArray, f: LaneFrame) -> LaneFrame:
     return f
 
 
+def check_element(
+    m: Machine, s: n.GetElement | n.SetElement | n.UpdateElement, f: LaneFrame, index: LaneVector
+) -> None:
+    """Raise OutOfBounds for the first lane whose index is outside of a local or shared array."""
+    _check_index(m, s, f, s.var, -1, index, len(m.chunk.rows[s.var].cells))
+
+
 @RUN.row(n.GetElement)
 def _get_element(m: Machine, s: n.GetElement, f: LaneFrame) -> LaneFrame:
     rows, index = m.chunk.rows[s.var], f.value(s.index)
-    _check_index(m, s, f, s.var, -1, index, len(rows.cells))
+    check_element(m, s, f, index)
     f.values[s.result.id] = rows.read(f, index.astype(np.int64))
     return f
 
@@ -138,7 +145,7 @@ def _get_element(m: Machine, s: n.GetElement, f: LaneFrame) -> LaneFrame:
 @RUN.row(n.SetElement)
 def _set_element(m: Machine, s: n.SetElement, f: LaneFrame) -> LaneFrame:
     rows, index = m.chunk.rows[s.var], f.value(s.index)
-    _check_index(m, s, f, s.var, -1, index, len(rows.cells))
+    check_element(m, s, f, index)
     rows.write(f, index.astype(np.int64), f.value(s.value))
     return f
 

@@ -24,11 +24,15 @@ class EmptyStack(StackgradError):
     """Signal that a kernel reads, accumulates to or pops an empty adstack."""
 
 
+class PartedBlock(StackgradError):
+    """Signal that a barrier or an exchange is reached by a part of the iterations of a block alone."""
+
+
 class OutOfFuel(StackgradError):
     """Signal that a launch exceeds its limit of executed statements, most likely in an endless loop."""
 
 
-TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, EmptyStack, OutOfFuel)
+TRAPS = (OutOfBounds, DivisionByZero, KernelAssertionError, AdstackOverflow, EmptyStack, OutOfFuel, PartedBlock)
 """Every exception by which a launch on the reference may end once its arguments are bound."""
 
 

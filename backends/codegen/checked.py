@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from ...compiler.analysis import index_checks as passes
 from ...compiler.analysis.index_checks import IndexChecks, LoopCheck, index_checks
 from ...compiler.ir.kernels import Task
-from ...compiler.ir.nodes import For, GetElement, SetElement
+from ...compiler.ir.nodes import For, GetElement, SetElement, UpdateElement
 from ..base import Options
 from . import ir
 
@@ -55,6 +55,6 @@ class CheckedEmitter:
         """Return the index checks that are emitted before the first trip of a loop, instead of in each trip."""
         return self.checks.before(loop)
 
-    def checks_element(self, stmt: GetElement | SetElement) -> bool:
+    def checks_element(self, stmt: GetElement | SetElement | UpdateElement) -> bool:
         """Return True if the index of an access of a local array is compared with its size."""
         return self.checks.default and id(stmt) not in self.checks.elements

@@ -228,6 +228,7 @@ class CpuBackend:
     """Compile and run kernels on the host CPU."""
 
     name = "cpu"
+    blocks = "loops"
     ends_long_launches = True
 
     def __init__(self, target: Target | None = None) -> None:

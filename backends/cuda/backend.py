@@ -59,6 +59,7 @@ class CudaBackend(DeviceBackend[OpenCuda]):
     """Compile and run kernels on an NVIDIA GPU."""
 
     name = "cuda"
+    blocks = "warps"
 
     def __init__(self, driver: Driver | None = None) -> None:
         self._driver = driver

@@ -22,6 +22,8 @@ SMALL = 24
 
 def coarsening_factor(m: ModuleState, task: Task) -> int:
     """Return the number of iterations that a thread runs together; above 1 if the body is short and loads memory."""
+    if task.block:
+        return 1
     inside = list(walk(task.body))
     short = len(inside) <= SMALL and not any(isinstance(s, (*LOOPS, n.StackPush, n.Print)) for s in inside)
     return GROUP if short and any(isinstance(s, n.Load) for s in inside) and not m.options.debug else 1

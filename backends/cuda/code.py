@@ -41,12 +41,14 @@ from ..codegen.types import I1, I8, I32, I64, PTR, VOID, const, pointer
 from ..limits import check
 from ..llvm.errors import RETURNED
 from ..llvm.function import bounds_function, box_volume, task_function
-from . import warp
+from . import blocks, warp
 from .chunks import ChunkLoop
 from .coarsening import coarsening_factor, may_write_late
 from .own_index import own_arrays
 from .reductions import PARTIALS, FinishSums, PrivateSums
 from .selection import CompactedTask, ListedTask, gate_function, packed_gates, select_function
+
+assert blocks, "it adds its rows to LOWER"
 
 ZERO, BOUNDS, SELECT, LISTED, PACKED = "zero", "bounds", "select", "listed", "packed"
 TASK, FINISH = "task", "finish"
@@ -177,7 +179,7 @@ class _TaskEntriesWriter:
         self.axes = len(task.indices)
         self.bounds = bounds_function(m, index, task) if task.is_parallel else None
         self.sums = element_sums(task, m.options)
-        self.gate = None if self.in_order else packed_gates(m.kernel, index, m.options)
+        self.gate = None if self.in_order or task.block else packed_gates(m.kernel, index, m.options)
 
     def name(self, kind: str) -> str:
         prefix = re.sub(r"\W", "_", self.m.kernel.name)
@@ -268,7 +270,7 @@ class _TaskEntriesWriter:
         thread, threads = self._threads(entry)
         b, box = entry.b, self._box(entry)
         call = [entry.block, box, thread, box_volume(b, box, 0, self.axes), threads, thread]
-        own = frozenset() if self.m.options.debug else own_arrays(self.task)
+        own = frozenset() if self.m.options.debug or self.task.block else own_arrays(self.task)
         if own:
             linear, other, done = (b.function.append_basic_block(name) for name in ("linear", "other", "ran"))
             b.cbranch(self._is_linear(entry, box, own), linear, other)

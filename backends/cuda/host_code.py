@@ -204,7 +204,8 @@ class _LaunchWriter:
             self._choose(index, self._by_chunks(count, most), self._least(count, held), width)
         else:
             self._start("packed", index, self._by_chunks(count, most))
-            self._start("task", index, self._least(count, held), width)
+            own = const(I64, task.block) if task.block else width
+            self._start("task", index, self._least(count, held), own)
         self._start("finish", index, one)
 
     def _by_chunks(self, count: ir.LLVMValue, most: ir.LLVMValue) -> ir.LLVMValue:

@@ -6,7 +6,7 @@ by their meaning for one thread, by name. Special registers are read through the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...compiler.ir.types import Scalar
 from ..codegen import ir
@@ -89,14 +89,14 @@ def _list_memory(m: ModuleState) -> ir.LLVMValue:
 def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     """Emit the body of the function that `list_block` calls: each warp appends its positions after those before it."""
     b, m, passes = e.b, e.m, function.args
-    masks = [_ballot(m, b, one) for one in passes]
+    masks = [ballot(m, b, one) for one in passes]
     counts = [e.intrinsic("ctpop", mask) for mask in masks]
     thread, lane = special_register(m, b, "tid.x"), special_register(m, b, "laneid")
     warp = b.lshr(thread, const(I32, 5))
     totals = m.module.shared("sg.shared.totals", I32, BLOCK // 32)
     with b.if_then(b.icmp_unsigned("==", lane, const(I32, 0))):
         b.store(_sum(b, counts), b.gep(totals, warp, I32))
-    _barrier(m, b)
+    barrier(m, b)
     of_warps = [b.load(b.gep(totals, const(I32, k), I32), I32) for k in range(BLOCK // 32)]
     total = _sum(b, of_warps)
     ahead = [b.icmp_unsigned(">", warp, const(I32, k)) for k in range(BLOCK // 32 - 1)]
@@ -104,7 +104,7 @@ def _list(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     # If all numbers pass, the list is not written, and `list_number` does not read it.
     with b.if_then(b.icmp_unsigned("!=", total, const(I32, BLOCK * len(passes)))):
         _write(e, passes, masks, counts, place)
-    _barrier(m, b)
+    barrier(m, b)
     b.ret(total)
 
 
@@ -133,9 +133,17 @@ def _sum(b: IRBuilder, values: Sequence[ir.LLVMValue]) -> ir.LLVMValue:
     return total
 
 
-def _ballot(m: ModuleState, b: IRBuilder, cond: ir.LLVMValue) -> ir.LLVMValue:
-    """Return a bit mask of the lanes of the warp in which a condition holds; all lanes must reach this call."""
-    return b.call(m.declare("llvm.nvvm.vote.ballot.sync", I32, [I32, I1]), [const(I32, -1), cond])
+def ballot(m: ModuleState, b: IRBuilder, cond: ir.LLVMValue, present: ir.LLVMValue | None = None) -> ir.LLVMValue:
+    """Return a bit mask of the lanes of the warp in which a condition holds; all lanes must reach this call.
+
+    Args:
+        m: Module being written.
+        b: Builder to emit with.
+        cond: Condition of this lane.
+        present: Mask of the lanes that reach this call; None for all lanes.
+    """
+    lanes = const(I32, -1) if present is None else present
+    return b.call(m.declare("llvm.nvvm.vote.ballot.sync", I32, [I32, I1]), [lanes, cond])
 
 
 def broadcast_block(m: ModuleState, b: IRBuilder, own: ir.LLVMValue) -> ir.LLVMValue:
@@ -149,7 +157,7 @@ def _broadcast(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     told = m.module.shared("sg.shared.told", I64, 1)
     with b.if_then(b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))):
         b.store(function.args[0], told)
-    _barrier(m, b)
+    barrier(m, b)
     b.ret(b.load(told, I64))
 
 
@@ -170,7 +178,7 @@ def _claim(e: ArithEmitter, function: ir.LLVMFunction) -> None:
     first = b.icmp_unsigned("==", special_register(m, b, "tid.x"), const(I32, 0))
     with b.if_then(b.and_(first, b.icmp_unsigned("!=", count, const(I64, 0)))):
         b.store(b.atomic_rmw("add", cell, count, "monotonic"), told)
-    _barrier(m, b)
+    barrier(m, b)
     b.ret(b.load(told, I64))
 
 
@@ -219,13 +227,13 @@ def _reduce_block(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar
     shared = m.module.shared(f"sg.shared.{kind.name}", kind, WARPS)
     with b.if_then(b.icmp_unsigned("==", lane, const(I32, 0))):
         b.store(mine, b.gep(shared, number, kind))
-    _barrier(m, b)
+    barrier(m, b)
     warps = b.lshr(b.add(width, const(I32, 31)), const(I32, 5))
     is_there = b.icmp_unsigned("<", lane, warps)
     found = b.load(b.gep(shared, b.select(is_there, lane, const(I32, 0)), kind), kind)
     # Lanes beyond the warps of the block read the first value, which does not count.
     every = reduce_warp(m, b, op, t, found, _least(e, warps, const(I32, 32)), here)
-    _barrier(m, b)
+    barrier(m, b)
     b.ret(every)
 
 
@@ -234,7 +242,7 @@ def _least(e: ArithEmitter, x: ir.LLVMValue, y: ir.LLVMValue) -> ir.LLVMValue:
     return e.b.call(e.m.declare("llvm.umin.i32", I32, [I32, I32]), [x, y])
 
 
-def _barrier(m: ModuleState, b: IRBuilder) -> None:
+def barrier(m: ModuleState, b: IRBuilder) -> None:
     """Emit a barrier of the thread block, which also makes earlier writes visible to all its threads."""
     b.call(m.declare("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [I32]), [const(I32, 0)])
 
@@ -287,17 +295,56 @@ def _reduce_warp(e: ArithEmitter, function: ir.LLVMFunction, op: str, t: Scalar)
 
 def _from_lane(e: ArithEmitter, mask: ir.LLVMValue, value: ir.LLVMValue, distance: int) -> ir.LLVMValue:
     """Return the value of the lane whose number is higher by `distance`; 64-bit values move in two halves."""
+    down = e.m.declare("llvm.nvvm.shfl.sync.down.i32", I32, [I32] * 4)
+    return _moved(e, value, lambda part: e.b.call(down, [mask, part, const(I32, distance), const(I32, 31)]))
+
+
+def _moved(e: ArithEmitter, value: ir.LLVMValue, move: Callable[[ir.LLVMValue], ir.LLVMValue]) -> ir.LLVMValue:
+    """Return a value of another lane, given the function that moves 32 bits."""
     b, t = e.b, value.type
     wide = t.text in ("double", "i64")
-    word = value if isinstance(t, ir.IntType) else b.bitcast(value, I64 if wide else I32)
-    shuffle = e.m.declare("llvm.nvvm.shfl.sync.down.i32", I32, [I32] * 4)
-
-    def move(part: ir.LLVMValue) -> ir.LLVMValue:
-        return b.call(shuffle, [mask, part, const(I32, distance), const(I32, 31)])
-
+    word = value if isinstance(t, ir.IntType) else b.bitcast(value, I64 if wide else I16 if t.text == "half" else I32)
     if wide:
         high = b.zext(move(b.trunc(b.lshr(word, const(I64, 32)), I32)), I64)
         moved = b.or_(b.shl(high, const(I64, 32)), b.zext(move(b.trunc(word, I32)), I64))
+    elif word.type != I32:
+        moved = b.trunc(move(b.zext(word, I32)), word.type)
     else:
         moved = move(word)
     return moved if isinstance(t, ir.IntType) else b.bitcast(moved, t)
+
+
+# ---- blocks of the program ----------------------------------------------------------------------------------
+
+
+def meet(m: ModuleState, b: IRBuilder) -> None:
+    """Emit a barrier that the program asks for. An emulator of single threads refuses this helper by its name."""
+
+    def body(e: ArithEmitter, function: ir.LLVMFunction) -> None:
+        barrier(e.m, e.b)
+        e.b.ret_void()
+
+    b.call(m.helper("sg.block.meet", VOID, [], body, _INLINED), [])
+
+
+def shuffle(e: ArithEmitter, present: ir.LLVMValue, value: ir.LLVMValue, lane: ir.LLVMValue) -> ir.LLVMValue:
+    """Return the value that another lane of the warp has; all lanes of the mask `present` must reach this call.
+
+    Args:
+        e: Arithmetic to emit into.
+        present: Mask of the lanes of the warp that are there.
+        value: Value of this lane.
+        lane: Number of the other lane, i32.
+    """
+    index = e.m.declare("llvm.nvvm.shfl.sync.idx.i32", I32, [I32] * 4)
+    return _moved(e, value, lambda part: e.b.call(index, [present, part, lane, const(I32, 31)]))
+
+
+def sync_lanes(m: ModuleState, b: IRBuilder, present: ir.LLVMValue) -> None:
+    """Emit a barrier of the lanes of a warp, which also makes earlier writes visible to all of them."""
+    b.call(m.declare("llvm.nvvm.bar.warp.sync", VOID, [I32]), [present])
+
+
+def fence(m: ModuleState, b: IRBuilder, of_grid: bool) -> None:
+    """Emit a fence, which orders accesses to memory for the threads of the block or of the whole grid."""
+    b.call(m.declare(f"llvm.nvvm.membar.{'gl' if of_grid else 'cta'}", VOID, []), [])

@@ -65,6 +65,7 @@ Opened = TypeVar("Opened", bound=OpenDevice)
 class DeviceBackend(ABC, Generic[Opened]):
     """Represent a backend whose device is opened at its first use."""
 
+    blocks = "loops"
     _opened: Opened | None = None
 
     @property

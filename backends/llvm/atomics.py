@@ -15,6 +15,7 @@ from ..codegen import ir
 from ..codegen.emit import ArithEmitter
 from ..codegen.ops import apply
 from ..codegen.types import I8, I16, I32, I64, const, memory_type
+from ..codegen.types import pointer as ir_pointer
 from .emit import Emitter
 
 _INTEGER = {"add": "add", "bit_and": "and", "bit_or": "or", "bit_xor": "xor", "exchange": "xchg"}
@@ -135,7 +136,9 @@ def _loop(e: ArithEmitter, op: str, t: Scalar, pointer: ir.Type) -> ir.LLVMFunct
         b.position_at_end(done)
         b.ret(_as(a, seen, memory))
 
-    return e.m.helper(f"sg.atomic.{op}.{t}", memory, [pointer, memory], body)
+    # Memory of a thread block has an address space of its own.
+    space = "" if pointer == ir_pointer(e.m.target.space) else ".shared"
+    return e.m.helper(f"sg.atomic.{op}.{t}{space}", memory, [pointer, memory], body)
 
 
 def _as(e: ArithEmitter, value: ir.LLVMValue, t: ir.Type) -> ir.LLVMValue:

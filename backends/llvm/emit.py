@@ -28,11 +28,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackVariable:
-    """Represent the stack memory of a mutable scalar (size None) or of a local array in a function."""
+    """Represent the stack memory of a mutable scalar (size None) or of a local array in a function.
+
+    Attributes:
+        address: Address of the memory.
+        dtype: Type of the scalar or of an element.
+        size: Number of elements of an array.
+        is_shared: The memory is that of a thread block.
+    """
 
     address: ir.LLVMValue
     dtype: Scalar
     size: int | None = None
+    is_shared: bool = False
 
 
 class Emitter(ArithEmitter, TaskEmitter):

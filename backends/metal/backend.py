@@ -26,6 +26,7 @@ class MetalBackend:
     """Translate kernels to Metal source text without running them: `compile` always ends with an error."""
 
     name = "metal"
+    blocks = "loops"
 
     def probe(self) -> Probe:
         """Return a Probe that says why the backend cannot be used, with the version of SPIRV-Cross if installed."""

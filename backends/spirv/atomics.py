@@ -56,6 +56,13 @@ def instruction(e: ArithEmitter, op: str, t: Scalar) -> str | None:
     return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
 
 
+def word_instruction(op: str, t: Scalar) -> str | None:
+    """Return the name of the atomic instruction for an operation on a word of 32 or 64 bits, or None."""
+    if t.is_real or t.bits < 32:
+        return None
+    return _EXTREMA.get((op, t.kind)) or _INTEGER.get(op)
+
+
 def _flushed(e: ArithEmitter) -> bool:
     """Return True if atomic f32 sums of the device may flush subnormal numbers that a precise build must keep."""
     return e.m.features.quirks.flushes and e.m.options.precise

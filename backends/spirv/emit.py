@@ -51,6 +51,7 @@ class ShaderFeatures:
         float64: reals of 64 bits
         int64: integers of 64 bits; without them such integers are pairs of words (word_pairs.py)
         int64_atomics: atomics on integers of 64 bits
+        shared_int64_atomics: atomics on integers of 64 bits in memory of a workgroup
         float32_add: atomic addition of f32
         float64_add: atomic addition of f64
         subgroups: instructions that add up the threads of a subgroup and number them
@@ -70,6 +71,7 @@ class ShaderFeatures:
     float64: bool = True
     int64: bool = True
     int64_atomics: bool = True
+    shared_int64_atomics: bool = False
     float32_add: bool = True
     float64_add: bool = False
     subgroups: bool = False

@@ -15,6 +15,7 @@ from . import access, atomics
 from . import opcodes as op
 from .code import I1, I32
 from .emit import Emitter
+from .shared_words import from_word, to_word
 from .statements import LOWER, from_memory, to_memory
 from .variables import ShaderArray
 
@@ -104,7 +105,7 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
     e.b.emit("Store", array.id, e.b.module.null(array.type))
 
 
-def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.LLVMValue, ShaderArray]:
+def element(e: Emitter, stmt: n.GetElement | n.SetElement | n.UpdateElement) -> tuple[int, ir.LLVMValue, ShaderArray]:
     """Return a pointer to an element of a local array, the condition that the index is inside, and the array.
 
     Where the index is outside, the pointer is to element 0.
@@ -116,21 +117,30 @@ def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[int, ir.LLV
         e.trap_if(b.xor(inside, b.const(I1, True)), e.m.site("element", e.task, stmt), index, size)
     safe = b.trunc(b.select(inside, index, e.word(0)), I32)
     m, place = b.module, b.module.fresh()
-    b.emit("AccessChain", m.pointer(op.FUNCTION, m.type(value_type(array.dtype))), place, array.id, b.value(safe).id)
+    storage = op.FUNCTION if array.word is None else op.WORKGROUP
+    kind = m.pointer(storage, m.type(array.word or value_type(array.dtype)))
+    b.emit("AccessChain", kind, place, array.id, b.value(safe).id)
     return place, inside, array
 
 
 @LOWER.row(n.GetElement)
 def _get_element(e: Emitter, stmt: n.GetElement) -> None:
-    place, inside, array = _element(e, stmt)
-    value = e.b.result_of(value_type(array.dtype), "Load", place)
+    place, inside, array = element(e, stmt)
+    value: ir.LLVMValue = e.b.result_of(array.word or value_type(array.dtype), "Load", place)
+    if array.word is not None:
+        value = from_word(e, value, array.dtype)
     e.values[stmt.result] = e.b.select(inside, value, e.const(value, 0))
 
 
 @LOWER.row(n.SetElement)
 def _set_element(e: Emitter, stmt: n.SetElement) -> None:
-    """Emit a store to an element of a local array, without a branch. An index outside stores nothing."""
-    place, inside, array = _element(e, stmt)
+    """Emit a store to an element of a local or shared array. An index outside stores nothing."""
+    place, inside, array = element(e, stmt)
+    if array.word is not None:
+        # Other threads may write element 0 at this time.
+        with e.b.if_then(inside):
+            e.b.emit("Store", place, e.b.value(to_word(e, e.operand(stmt.value), array.dtype)).id)
+        return
     old = e.b.result_of(value_type(array.dtype), "Load", place)
     # Where the index is outside, element 0 is overwritten by itself.
     e.b.emit("Store", place, e.b.select(inside, e.operand(stmt.value), old).id)

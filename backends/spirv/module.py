@@ -267,6 +267,13 @@ class SpirvModule:
             self.interface["block"] = self._variable(op.PUSH_CONSTANT, struct_id)
         return self.interface["block"]
 
+    def shared(self, name: str, t: ir.Type, count: int) -> int:
+        """Return the id of an array that the threads of a workgroup share; the first call with a name declares it."""
+        key = f"shared {name}"
+        if key not in self.interface:
+            self.interface[key] = self._variable(op.WORKGROUP, self.array(t, count))
+        return self.interface[key]
+
     def launch_word(self) -> int:
         """Return the id of the push constant variable with the two 32-bit words that differ by dispatch.
 

@@ -33,7 +33,7 @@ OPCODES = _numbered("""
     SelectionMerge 247, Label 248, Branch 249, BranchConditional 250, Return 253, ReturnValue 254,
     GroupNonUniformElect 333, GroupNonUniformBroadcastFirst 338, GroupNonUniformIAdd 349,
     GroupNonUniformFAdd 350, GroupNonUniformSMin 353, GroupNonUniformUMin 354, GroupNonUniformSMax 356,
-    GroupNonUniformUMax 357, AtomicFAddEXT 6035
+    GroupNonUniformUMax 357, AtomicFAddEXT 6035, ControlBarrier 224, MemoryBarrier 225
 """)
 
 CAPABILITIES = _numbered("""
@@ -51,7 +51,7 @@ EXTENSIONS = {
 
 EXECUTION_MODES = {"LocalSize": 17, "DenormPreserve": 4459, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
 
-INPUT, FUNCTION, PUSH_CONSTANT, STORAGE_BUFFER, PHYSICAL = 1, 7, 9, 12, 5349
+INPUT, WORKGROUP, FUNCTION, PUSH_CONSTANT, STORAGE_BUFFER, PHYSICAL = 1, 4, 7, 9, 12, 5349
 """Numbers of storage classes."""
 
 BLOCK, ARRAY_STRIDE, BUILT_IN, ALIASED, BINDING, DESCRIPTOR_SET, OFFSET, NO_CONTRACTION = 2, 6, 11, 20, 33, 34, 35, 42
@@ -66,8 +66,11 @@ LOGICAL, PHYSICAL_64, GLSL_450, GL_COMPUTE = 0, 5348, 1, 5
 ALIGNED = 2
 """The memory operand that an alignment follows."""
 
-DEVICE_SCOPE, SUBGROUP_SCOPE, RELAXED = 1, 3, 0
+DEVICE_SCOPE, WORKGROUP_SCOPE, SUBGROUP_SCOPE, RELAXED = 1, 2, 3, 0
 """Numbers of scopes, and of the memory semantics of atomics (RELAXED)."""
+
+ORDERED_MEMORY = 0x8 | 0x40 | 0x100
+"""Memory semantics of barriers: acquire and release, for buffers and for memory of the workgroup."""
 
 GLSL = {
     "roundeven": 2,

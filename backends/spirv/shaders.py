@@ -26,7 +26,7 @@ from ..codegen import ir
 from ..codegen.emit import Site
 from ..codegen.launch_conditions import write_where_inside
 from ..codegen.layout import BlockLayout
-from . import access, adstack, control, for_loops, memory, prints
+from . import access, adstack, blocks, control, for_loops, memory, prints
 from . import opcodes as op
 from .bindings import Bindings
 from .coarsening import ABREAST, can_coarsen, lower_abreast
@@ -39,13 +39,18 @@ from .reductions import ThreadSums
 from .selection import GROUP, IterationSource, gated, lay_out_lists, write_list
 from .statements import lower_block
 
-assert adstack and control and memory and prints and for_loops, "they add their rows to LOWER"
+assert adstack and blocks and control and memory and prints and for_loops, "they add their rows to LOWER"
 
 PROBE = 2
 """The value that the host writes to `request_at` where a driver limits loops: a number of trips."""
 
 LOCAL_SIZE = GROUP
-"""Threads of a workgroup of a parallel task."""
+"""Threads of a workgroup of a parallel task without blocks."""
+
+
+def local_size(task: Task) -> int:
+    """Return the number of threads of a workgroup of a parallel task."""
+    return task.block or LOCAL_SIZE
 
 
 @dataclass(frozen=True)
@@ -152,10 +157,31 @@ def _open(m: ModuleState, name: str, task: int, local_size: int) -> Emitter:
     record: ir.LLVMValue = e.slot_address(m.layout.error_at)
     if m.features.shared_errors:
         record = access.load(code, record, I64)
-    failed = access.load(code, record, I32)
+    failed: ir.LLVMValue = access.load(code, record, I32)
+    if m.kernel.tasks[task].block and name == f"task_{task}":
+        failed = _agreed(e, failed)
     with code.if_then(code.icmp_unsigned("!=", failed, code.const(I32, 0))):
         code.ret_void()
     return e
+
+
+def _agreed(e: Emitter, word: ir.LLVMValue) -> ir.LLVMValue:
+    """Emit code by which all threads of a workgroup take the word of the first one, so that they leave together."""
+    b = e.b
+    number = access.first_of(b, "thread", op.GLOBAL_INVOCATION_ID)
+    local = b.urem(number, e.word(local_size(e.m.kernel.tasks[e.task])))
+    place = b.module.fresh()
+    b.emit(
+        "AccessChain",
+        b.module.pointer(op.WORKGROUP, b.module.type(I32)),
+        place,
+        b.module.shared("failed", I32, 1),
+        b.const(I32, 0).id,
+    )
+    with b.if_then(b.icmp_unsigned("==", local, e.word(0))):
+        b.emit("Store", place, b.value(word).id)
+    blocks.meet(e)
+    return b.result_of(I32, "Load", place)
 
 
 def _start(e: Emitter, block: Block) -> None:
@@ -258,13 +284,21 @@ def _select(m: ModuleState, index: int, task: Task) -> None:
 
 def _parallel(m: ModuleState, index: int, task: Task) -> bool:
     """Write the shader of a parallel task, and return True if its threads sum updates of shared elements."""
-    e = _open(m, f"task_{index}", index, LOCAL_SIZE)
+    e = _open(m, f"task_{index}", index, local_size(task))
     box, volume = _box(e)
     numbers, kept = IterationSource(e, volume), ThreadSums(e, task)
     each = lambda: lower_block(e, task.body)  # noqa: E731
 
     def run() -> None:
-        _over(e, box, numbers.total, task.body, lambda place: numbers.number(e, place), each, can_coarsen(e, task.body))
+        _over(
+            e,
+            box,
+            numbers.total,
+            task.body,
+            lambda place: numbers.number(e, place),
+            each,
+            not task.block and can_coarsen(e, task.body),
+        )
 
     write_where_inside(e, task, run)
     kept.publish(e)
@@ -320,7 +354,7 @@ def _threads(e: Emitter) -> tuple[ir.LLVMValue, ir.LLVMValue]:
     # The row of a thread is its number in this dispatch, which may be a part of the task.
     e.row = first
     if e.m.bindings is None:
-        threads = b.mul(access.first_of(b, "groups", op.NUM_WORKGROUPS), e.word(LOCAL_SIZE))
+        threads = b.mul(access.first_of(b, "groups", op.NUM_WORKGROUPS), e.word(local_size(e.m.kernel.tasks[e.task])))
     else:
         before, threads = access.chunk(b)
         first = b.add(first, before)

@@ -26,7 +26,10 @@ from .emit import ArithEmitter, Emitter
 from .functions import sine_and_cosine
 from .ops import apply, convert
 
-_HOLES: dict[type[Stmt], str] = dict.fromkeys(EXITS, "lower_exits removes it")
+_HOLES: dict[type[Stmt], str] = {
+    **dict.fromkeys(EXITS, "lower_exits removes it"),
+    n.Collective: "thread_blocks turns it into exchanges through shared arrays",
+}
 
 LOWER: Table[type[Stmt], Callable[..., None]] = Table(
     "spirv.lower", STATEMENTS.values(), _HOLES, about="the instructions of shaders for the statement"

@@ -36,16 +36,18 @@ class ShaderVariable:
 
 @dataclass(frozen=True)
 class ShaderArray:
-    """Represent a local array of the kernel as a variable of a SPIR-V function.
+    """Represent a local array of the kernel as a variable of a SPIR-V function, or a shared array as one of the module.
 
     Attributes:
         id: id of its variable
         type: id of its SPIR-V type
         dtype: dtype of the elements
         size: number of elements
+        word: type of the words of a shared array; None for a local array, whose elements are values
     """
 
     id: int
     type: int
     dtype: Scalar
     size: int
+    word: ir.IntType | None = None

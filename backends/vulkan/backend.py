@@ -23,6 +23,7 @@ from ..base import Concurrency, Options, Probe, Sizes
 from ..device import stacks
 from ..device.backend import DeviceBackend
 from ..device.heap import DeviceHeap
+from ..limits import SHARED_CURE, shared_bytes
 from ..spirv.emit import ShaderFeatures
 from ..spirv.shaders import LOCAL_SIZE, Shaders, generate, layout_of
 from . import policy
@@ -32,7 +33,7 @@ from .device import VulkanDevice
 from .executable import VulkanExecutable
 from .mapped_memory import is_own, mapped_zeros
 from .memory import BufferPool, DeviceLocalMemory, VulkanHeap
-from .physical_devices import NoVulkanDevice
+from .physical_devices import NoVulkanDevice, PhysicalDevice
 from .queue import Queue
 
 MASK = "STACKGRAD_VULKAN_MASK"
@@ -95,6 +96,26 @@ class OpenVulkan:
         self.queue.arena.trim()
 
 
+def _check_blocks(kernel: Kernel, card: PhysicalDevice) -> None:
+    """Raise Unsupported if a block has more threads or more shared memory than a workgroup of the device can have."""
+    for task in kernel.tasks:
+        if task.block > card.most_block:
+            raise Unsupported(
+                f"kernel {kernel.name}: a block has {task.block} iterations, and workgroups of {card.name} have at most"
+                f" {card.most_block} threads",
+                f"write `sg.loop_config(block_dim={card.most_block})` before the loop",
+                kernel.span(task.loc),
+            )
+        for stmt, used in shared_bytes(task, word=4):
+            if used > card.shared_bytes:
+                raise Unsupported(
+                    f"kernel {kernel.name}: shared arrays of one block take {used} bytes, and workgroups of {card.name}"
+                    f" share {card.shared_bytes}",
+                    SHARED_CURE,
+                    kernel.span(stmt.loc),
+                )
+
+
 class VulkanBackend(DeviceBackend[OpenVulkan]):
     """Compile kernels to shaders for one Vulkan device, and run them there.
 
@@ -104,6 +125,7 @@ class VulkanBackend(DeviceBackend[OpenVulkan]):
     """
 
     name = "vulkan"
+    blocks = "threads"
 
     def __init__(self, masked: tuple[str, ...] | None = None) -> None:
         given = os.environ.get(MASK, "") if masked is None else ",".join(masked)
@@ -151,6 +173,7 @@ class VulkanBackend(DeviceBackend[OpenVulkan]):
             DeviceError: if the driver refuses the module
         """
         opened, features = self.opened, self.features
+        _check_blocks(kernel, opened.device.card)
         shaders = generate(kernel, options, features)
         lacking = [c for c in shaders.capabilities if c in CAPABILITIES and not getattr(features, CAPABILITIES[c])]
         if lacking:

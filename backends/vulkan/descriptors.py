@@ -28,7 +28,7 @@ from ..device.policy import TaskGeometry
 from ..heap import HeapRefusal
 from ..host.block import ArgumentBlock
 from ..spirv.bindings import BLOCK, Bindings
-from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders
+from ..spirv.shaders import LOCAL_SIZE, PROBE, Shaders, local_size
 from . import policy
 from .counts import iterations
 from .device import VulkanDevice
@@ -264,7 +264,9 @@ class DescriptorExecutable:
         for index, task in enumerate(self.shaders.kernel.tasks):
             if task.is_parallel:
                 count = iterations(task, arrays, scalars)
-                found[index] = self.most if count is None else min(self.most, -(-count // LOCAL_SIZE) * LOCAL_SIZE)
+                size = local_size(task)
+                most = self.most // size * size
+                found[index] = most if count is None else min(most, -(-count // size) * size)
         return found
 
     def _place_stacks(
@@ -333,10 +335,11 @@ class DescriptorExecutable:
                 out.append([RecordedDispatch(name, 1, 0, 0, 1)])
             elif name.startswith("select"):
                 if self._listed.get(task) and selecting[task]:
-                    out.append(list(_in_parts(name, selecting[task], selecting[task])))
+                    out.append(list(_in_parts(name, selecting[task], selecting[task], LOCAL_SIZE)))
             elif threads[task]:
                 rows = parts.rows.get(task) if parts else None
-                out.append(list(_in_parts(name, threads[task], rows or threads[task])))
+                size = local_size(self.shaders.kernel.tasks[task])
+                out.append(list(_in_parts(name, threads[task], rows or threads[task], size)))
         return out
 
     def on_overflow(self, explain: Explain) -> None:
@@ -347,7 +350,10 @@ class DescriptorExecutable:
         self._reader.explain = explain
 
 
-def _in_parts(name: str, threads: int, rows: int) -> list[RecordedDispatch]:
-    """Return dispatches that split an entry point's `threads` threads into parts of at most `rows` threads."""
+def _in_parts(name: str, threads: int, rows: int, size: int) -> list[RecordedDispatch]:
+    """Return dispatches that split an entry point's `threads` threads into parts of at most `rows` threads.
+
+    `size` is the number of threads of a workgroup.
+    """
     firsts = range(0, threads, rows)
-    return [RecordedDispatch(name, min(rows, threads - f) // LOCAL_SIZE, k, f, threads) for k, f in enumerate(firsts)]
+    return [RecordedDispatch(name, min(rows, threads - f) // size, k, f, threads) for k, f in enumerate(firsts)]

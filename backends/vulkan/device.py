@@ -154,6 +154,7 @@ class VulkanDevice:
             "shaderInt8",
             "storageBuffer8BitAccess",
             "shaderBufferInt64Atomics",
+            "shaderSharedInt64Atomics",
             "timelineSemaphore",
             "shaderSubgroupExtendedTypes",
         )

@@ -32,7 +32,7 @@ from ..llvm.errors import FAILED, OK
 from ..llvm.function import bounds_function, box_volume
 from ..llvm.module import Generated
 from ..spirv.selection import BUSY, ROUNDS
-from ..spirv.shaders import LOCAL_SIZE
+from ..spirv.shaders import local_size
 
 (SUBMIT, QUEUE, VALUE, DONE, PENDING, REGIONS, WAIT, DEVICE, WAIT_INFO, WANTED, CLOSED, TABLE) = range(12)
 """Numbers of the words of a device; TABLE is their count.
@@ -210,7 +210,7 @@ class _LaunchWriter:
 
     def _whole_groups(self, index: int, most: ir.LLVMValue) -> ir.LLVMValue:
         """Return the number of workgroups that covers all iterations of a task with at most `most` threads."""
-        b, size = self.b, const(I64, LOCAL_SIZE)
+        b, size = self.b, const(I64, local_size(self.m.kernel.tasks[index]))
         least = self.m.declare("llvm.umin.i64", I64, [I64, I64])
         count = b.call(least, [self._iterations(index), most])
         return b.udiv(b.add(count, b.sub(size, const(I64, 1))), size)

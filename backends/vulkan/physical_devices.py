@@ -33,6 +33,7 @@ _RAW = {
     "float64": ("shaderFloat64",),
     "int64": ("shaderInt64",),
     "int64_atomics": ("shaderInt64", "shaderBufferInt64Atomics"),
+    "shared_int64_atomics": ("shaderInt64", "shaderBufferInt64Atomics", "shaderSharedInt64Atomics"),
     "float32_add": ("shaderBufferFloat32AtomicAdd",),
     "float64_add": ("shaderBufferFloat64AtomicAdd",),
     "buffer_addresses": ("bufferDeviceAddress",),
@@ -69,6 +70,8 @@ class PhysicalDevice:
         reach: Number of bytes of a storage buffer that a shader can access.
         alignment: Alignment in bytes of the beginning of a storage buffer.
         vendor: Number of the vendor.
+        most_block: Greatest number of threads of a workgroup.
+        shared_bytes: Bytes of memory that the threads of a workgroup share.
     """
 
     handle: Any
@@ -82,6 +85,8 @@ class PhysicalDevice:
     reach: int = 1 << 27
     alignment: int = 256
     vendor: int = 0
+    most_block: int = 128
+    shared_bytes: int = 1 << 14
 
     @property
     def is_cpu(self) -> bool:
@@ -108,7 +113,7 @@ class PhysicalDevice:
                 raise DeviceError(f"there is no feature {name!r} to mask; there are: {', '.join(MASKABLE)}")
         gone = {_RAW[name][-1] for name in masked if name in _RAW}
         if "shaderInt64" in gone:
-            gone.add("shaderBufferInt64Atomics")
+            gone |= {"shaderBufferInt64Atomics", "shaderSharedInt64Atomics"}
         modes = () if "modes" in masked else self.modes
         return replace(self, has=self.has - gone, modes=modes)
 
@@ -150,6 +155,8 @@ def card_of(vk: Any, handle: Any) -> PhysicalDevice:
         limits.maxStorageBufferRange,
         limits.minStorageBufferOffsetAlignment,
         properties.vendorID,
+        min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]),
+        limits.maxComputeSharedMemorySize,
     )
 
 

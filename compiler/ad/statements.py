@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..ir import nodes as n
-from ..ir.roles import CONSTANTS, EXITS, STACKS
+from ..ir.roles import BLOCKS, CONSTANTS, EXITS, STACKS
 from ..ir.statement import Stmt, Value
 from ..ir.table import Table
 from ..ir.types import adjoint_type, i64
@@ -29,7 +29,7 @@ UNREACHED = "removed before reverse mode, or refused by it"
 REVERSE: Table[type[Stmt], Handler] = Table(
     "reverse",
     n.STATEMENTS.values(),
-    {cls: UNREACHED for cls in (*EXITS, *STACKS)}
+    {cls: UNREACHED for cls in (*BLOCKS, *EXITS, *STACKS)}
     | {
         cls: "has no derivative" for cls in (*CONSTANTS, n.BitCast, n.Within, n.Random, n.Assert, n.Print, n.LocalArray)
     },

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..ir import nodes as n
+from ..ir.roles import BLOCKS
 from ..ir.statement import Stmt
 from ..ir.table import Table
 from ..ir.walk import map_blocks
@@ -21,7 +22,10 @@ Handler = Callable[["TangentSweep", Any], None]
 """A handler is a function (sweep, statement)."""
 
 TANGENT: Table[type[Stmt], Handler] = Table(
-    "tangent", n.STATEMENTS.values(), about="the statements of forward mode that carry its tangent"
+    "tangent",
+    n.STATEMENTS.values(),
+    dict.fromkeys(BLOCKS, "lower_blocks removes it"),
+    about="the statements of forward mode that carry its tangent",
 )
 """For each class of statements, its handler."""
 

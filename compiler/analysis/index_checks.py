@@ -173,9 +173,9 @@ class _IndexAnalysis:
             kind = type(stmt)
             if kind in (n.Load, n.Store, n.Atomic, n.Within):
                 self._access(stmt)  # type: ignore[arg-type]
-            elif kind in (n.GetElement, n.SetElement):
+            elif kind in (n.GetElement, n.SetElement, n.UpdateElement):
                 self._element(stmt)  # type: ignore[arg-type]
-            elif kind is n.LocalArray:
+            elif kind in (n.LocalArray, n.SharedArray):
                 self.sizes[stmt.var] = stmt.size  # type: ignore[attr-defined]
             elif kind is n.Op:
                 self.facts.operation(stmt)  # type: ignore[arg-type]
@@ -302,7 +302,7 @@ class _IndexAnalysis:
             if extent is not None:
                 self.facts.learn(add(add(extent, Affine(-1)), form, -1))
 
-    def _element(self, stmt: n.GetElement | n.SetElement) -> None:
+    def _element(self, stmt: n.GetElement | n.SetElement | n.UpdateElement) -> None:
         """Prove that an access to a local array is inside, or record that it needs a check."""
         form = self.facts.forms.resolved(self.facts.forms.form(stmt.index), self.path)
         size = self.sizes.get(stmt.var, 0)

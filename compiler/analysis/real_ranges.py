@@ -380,6 +380,8 @@ RANGES.update(
         n.LocalArray: _declare,
         n.GetElement: _value(lambda a, stmt, state: state.get(stmt.var, ALL)),
         n.SetElement: _set_element,
+        n.SharedArray: lambda a, stmt, state: {**state, stmt.var: ALL},  # other iterations write to it
+        **dict.fromkeys((n.UpdateElement, n.Collective), _value(_unknown)),
         n.If: _if,
         n.For: _for,
         n.While: _loop,
@@ -387,8 +389,7 @@ RANGES.update(
         n.Break: _break,
         n.Continue: _continue,
         n.Return: _return,
-        n.Assert: _nothing,
-        n.Print: _nothing,
+        **dict.fromkeys((n.Assert, n.Print, n.Sync), _nothing),
         n.StackAlloca: _nothing,
         n.StackPush: _push,
         n.StackPop: _nothing,

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir import nodes as n
+from ..ir.collectives import COLLECTIVES
 from ..ir.kernels import Task
 from ..ir.nodes import STATEMENTS
 from ..ir.roles import EXITS
@@ -27,7 +28,7 @@ UniformityRule = Callable[["Uniformity", Any], None]
 RULES: Table[type[Stmt], UniformityRule] = Table(
     "uniform",
     STATEMENTS.values(),
-    holes={cls: "removed before masks are made" for cls in EXITS} | {n.Print: "a task that prints runs by branching"},
+    holes={cls: "removed before masks are made" for cls in EXITS},
     about="which results and places may differ by lane",
 )
 
@@ -41,6 +42,7 @@ class Uniformity:
     Attributes:
         varying: Values that may differ by lane.
         changing: Locals and local arrays that may differ by lane.
+        shared: Arrays that all lanes of a block share, so that one element is equal in all lanes.
         ragged: Adstacks whose depth may differ by lane.
         mixed: Adstacks whose contents may differ by lane.
         strides: Strides of linear values.
@@ -50,6 +52,7 @@ class Uniformity:
     def __init__(self, task: Task, linear: bool) -> None:
         self.varying: set[Value] = set(task.indices[-1:] if linear else task.indices)
         self.changing: set[str] = set()
+        self.shared: set[str] = set()
         self.ragged: set[str] = set()
         self.mixed: set[str] = set()
         self.strides: dict[Value, int] = {}
@@ -128,7 +131,7 @@ def _differs(u: Uniformity, stmt: Stmt) -> None:
     u.vary(stmt)
 
 
-@RULES.row(n.Store, n.Assert)
+@RULES.row(n.Store, n.Assert, n.Print)
 def _nothing(u: Uniformity, stmt: Stmt) -> None:
     return
 
@@ -141,7 +144,7 @@ def _local(u: Uniformity, stmt: n.Local | n.LocalArray) -> None:
 
 @RULES.row(n.Get, n.GetElement)
 def _get(u: Uniformity, stmt: n.Get | n.GetElement) -> None:
-    if stmt.var in u.changing or not u.is_uniform(*operands(stmt)):
+    if stmt.var in u.changing - u.shared or not u.is_uniform(*operands(stmt)):
         u.vary(stmt)
 
 
@@ -149,6 +152,31 @@ def _get(u: Uniformity, stmt: n.Get | n.GetElement) -> None:
 def _set(u: Uniformity, stmt: n.Set | n.SetElement) -> None:
     if u.diverged(stmt.var) or not u.is_uniform(*operands(stmt)):
         u.changing.add(stmt.var)
+
+
+# ---- blocks -------------------------------------------------------------------------------------------------
+
+
+@RULES.row(n.SharedArray)
+def _shared_array(u: Uniformity, stmt: n.SharedArray) -> None:
+    u.declare(stmt.var)
+    u.shared.add(stmt.var)
+
+
+@RULES.row(n.UpdateElement)
+def _update_element(u: Uniformity, stmt: n.UpdateElement) -> None:
+    u.vary(stmt)
+
+
+@RULES.row(n.Sync)
+def _sync(u: Uniformity, stmt: n.Sync) -> None:
+    return
+
+
+@RULES.row(n.Collective)
+def _collective(u: Uniformity, stmt: n.Collective) -> None:
+    if not COLLECTIVES[stmt.op].is_uniform:
+        u.vary(stmt)
 
 
 # ---- control ------------------------------------------------------------------------------------------------

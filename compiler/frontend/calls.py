@@ -31,6 +31,7 @@ from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, num
 from .places import ElementPlace, load, place, store, update
 from .reads import failed_reads, is_settled, length_read
 from .refused_names import RefusedName
+from .simt_names import SIMT_FUNCTIONS, SimtFunction
 from .static import evaluate_static, python_value
 from .text import lower_print
 from .trees import leaves, with_leaves
@@ -41,6 +42,10 @@ _TYPES = f"{__name__.partition('.')[0]}.types"
 CallLowering = Callable[[Tracer, ast.Call], Operand]
 LOWERINGS: Table[str, CallLowering] = Table(
     "frontend functions", FUNCTIONS, about="how a call of a function of the language becomes IR"
+)
+
+SIMT: Table[str, CallLowering] = Table(
+    "simt functions", SIMT_FUNCTIONS, about="how a call of a function of `sg.simt` becomes IR"
 )
 
 
@@ -56,6 +61,8 @@ def _call(t: Tracer, node: ast.Call) -> Operand:
     made = constructor(t, target.value)
     if made is not None:
         return made(t, node)
+    if isinstance(target.value, SimtFunction):
+        return SIMT[target.value.path](t, node)
     if isinstance(target.value, RefusedName):
         raise unsupported_problem(target.value.reason, target.value.cure)
     name = function_name(target.value)
@@ -322,7 +329,7 @@ _LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", 
 
 @LOWERINGS.row("loop_config")
 def _loop_config(t: Tracer, node: ast.Call) -> Operand:
-    """Make the next outermost loop serial if `serialize=True`. Other options have no effect."""
+    """Make the next outermost loop serial if `serialize=True`, and keep its `block_dim`; ignore the other options."""
     for keyword in node.keywords:
         if keyword.arg not in _LOOP_OPTIONS:
             raise syntax_problem(
@@ -331,6 +338,8 @@ def _loop_config(t: Tracer, node: ast.Call) -> Operand:
         value = python_value(t, keyword.value)
         if keyword.arg == "serialize":
             t.serialize_next = bool(value)
+        if keyword.arg == "block_dim":
+            t.block_dim = value
     if node.args:
         raise syntax_problem("`loop_config` takes keywords alone", "write `loop_config(serialize=True)`")
     return Static(None)

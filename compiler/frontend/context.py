@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -57,12 +58,27 @@ if TYPE_CHECKING:
     from .returns import KernelResults
 
 
+@dataclass
+class BlockUse:
+    """A `BlockUse` says what the body of a parallel loop asks of blocks.
+
+    Attributes:
+        size: number of iterations of a block.
+        is_used: True if the body uses blocks.
+    """
+
+    size: object = None
+    is_used: bool = False
+
+
 class Tracer:
     """This class holds the state of the translation of one Python function to a kernel of the IR.
 
     `frames` counts the loops and scopes of the IR that are open in the current task, `nesting` the blocks of the IR
     around the current statement (at 0 a loop is a parallel task), `expressions` the expressions being evaluated.
     `chain` is the `ElifChain` to which the `if` that is traced next belongs, or None.
+    `block_dim` is the block size that the program gives the next
+    outermost loop, `block_use` what the current one asks of blocks.
     """
 
     def __init__(self, options: FrontendOptions) -> None:
@@ -81,6 +97,8 @@ class Tracer:
         self.chain: ElifChain | None = None
         self.in_parallel = False
         self.serialize_next = False
+        self.block_dim: object = None
+        self.block_use = BlockUse()
         self.results: KernelResults | None = None
         self.reads: list[Read] = []
 

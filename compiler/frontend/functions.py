@@ -22,6 +22,7 @@ from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir.documented import documented
 from ..ir.types import Scalar
 from .refused_names import exported_names
+from .simt_names import Simt
 
 if TYPE_CHECKING:
     from .manual import Entry
@@ -325,6 +326,7 @@ EXPORTS: dict[str, object] = {
     **{level: level.lower() for level in ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "CRITICAL")},
     "func": func,
     "graph": DialectGraph(),
+    "simt": Simt(),
 }
 """These are the public names of the kernel language.
 

@@ -11,12 +11,18 @@ from ..ir.reductions import carried_accesses, shared_locals
 from ..ir.statement import Block, Stmt
 from ..ir.walk import map_blocks
 from .context import Tracer
+from .diagnostics import syntax_problem
 
 
 def append_loop(t: Tracer, task: Task) -> None:
     """Add a parallel loop to the kernel, or a serial loop and a warning if iterations pass a local to later ones."""
     found = carried_accesses(task.body, shared_locals(task.body))
     if found:
+        if task.block:
+            raise syntax_problem(
+                "a loop that uses blocks stores to a local that is declared outside it",
+                "declare the local inside the loop, or reduce into it (`+=`, min, max)",
+            )
         name = next((s for s in found if isinstance(s, n.Set)), found[0]).var.partition(".")[0]
         t.warn(
             f"the loop stores to `{name}`, which is declared outside it: its iterations run one after another",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ..ir import nodes as n
@@ -19,7 +20,8 @@ from ..ir.walk import walk
 from . import type_inference
 from .activation import LoopFrame
 from .assigned_names import assigned_in_body
-from .context import STATEMENTS, Tracer
+from .block_sizes import block_size
+from .context import STATEMENTS, BlockUse, Tracer
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
 from .domains import AxisBounds, LoopDomain, chosen, declared, domain_of, target_names
 from .limits import check_size, static_items
@@ -41,6 +43,8 @@ def _for(t: Tracer, node: ast.For) -> bool:
         t.report(_no_else(), node.orelse[0])
     # `loop_config(serialize=True)` affects only the next loop.
     serial, t.serialize_next = t.serialize_next or t.nesting > 0, False
+    if not t.nesting:
+        t.block_use, t.block_dim = BlockUse(t.block_dim), None
     try:
         node = _with_chosen(t, node)
         call = static_call(t, node.iter)
@@ -232,7 +236,11 @@ def _parallel(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
     with _task_body(t) as body:
         _declare_indices(t, node, domain, indices)
         t.run(node.body)
-    append_loop(t, Task(tuple(body), indices, tuple(block), begin, end, t.builder.loc))
+    _append(t, Task(tuple(body), indices, tuple(block), begin, end, t.builder.loc))
+
+
+def _append(t: Tracer, task: Task) -> None:
+    append_loop(t, replace(task, block=block_size(t)) if t.block_use.is_used else task)
 
 
 @contextmanager
@@ -277,7 +285,7 @@ def _parallel_steps(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
         offset = t.builder.op("mul", t.builder.cast(k, dtype), t.builder.const(domain.step, dtype))
         _declare(t, target_names(node)[0], t.builder.op("add", _as(t, begin, dtype), offset))
         t.run(node.body)
-    append_loop(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
+    _append(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
 def _parallel_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) -> None:
@@ -288,7 +296,7 @@ def _parallel_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value
     with _task_body(t) as body:
         _declare(t, target_names(node)[0], index_of(k))
         t.run(node.body)
-    append_loop(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
+    _append(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
 def _strided(t: Tracer, domain: LoopDomain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:

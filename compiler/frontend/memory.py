@@ -25,6 +25,7 @@ from .outer_names import local_hint
 from .protocols import AnyField, MatrixFieldLike, StructFieldLike, is_field, is_matrix_field
 from .scope import ArgumentVariable, CompoundVariable, LocalVariable, ReferenceName
 from .selections import IndexSelection, Position, candidates_of, choose
+from .shared_memory import SharedPlace
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ Place = (
     | LocalArrayPlace
     | CompoundVariable
     | ElementPlace
+    | SharedPlace
     | MatrixPlace
     | StructPlace
     | SelectedPlace
@@ -88,6 +90,7 @@ PLACES = (
     LocalArrayPlace,
     CompoundVariable,
     ElementPlace,
+    SharedPlace,
     MatrixPlace,
     StructPlace,
     SelectedPlace,
@@ -155,7 +158,7 @@ def kind_at(place: Place) -> LocalType:
 
 def text_at(place: Place) -> str:
     """Return the source text of a place for messages, such as a variable name."""
-    if isinstance(place, (ElementPlace, MatrixPlace, StructPlace)):
+    if isinstance(place, (ElementPlace, SharedPlace, MatrixPlace, StructPlace)):
         return place.text
     if isinstance(place, (LocalVariable, ArgumentVariable, LocalArrayPlace)):
         return place.name.partition(".")[0]
@@ -168,7 +171,7 @@ def in_array(place: Place) -> bool:
     """Return True if a place lies in a field, so that an update of the place is atomic."""
     if isinstance(place, CompoundVariable):
         return any(in_array(part) for part in place.parts)
-    return isinstance(place, (ElementPlace, MatrixPlace, StructPlace))
+    return isinstance(place, (ElementPlace, SharedPlace, MatrixPlace, StructPlace))
 
 
 def is_argument(place: Place) -> bool:
@@ -278,6 +281,8 @@ def load(t: Tracer, place: Place) -> Operand:
         # A `bit_cast` to its own type ends the derivative of a load under `stop_grad`.
         stopped = place.dtype.is_real and any(place.array in a.stopped for a in t.activations)
         return t.builder.bit_cast(found, found.type) if stopped else found
+    if isinstance(place, SharedPlace):
+        return t.builder.get_element(place.name, place.index, place.dtype)
     if isinstance(place, SelectedPlace):
         return choose(t, [load(t, candidate) for candidate in place.candidates], place.index)
     kind = kind_at(place)
@@ -318,6 +323,8 @@ def _store_scalar(t: Tracer, place: Place, value: Value) -> None:
         t.builder.set(place.name, value)
     elif isinstance(place, LocalArrayPlace):
         write_item(t, place, value)
+    elif isinstance(place, SharedPlace):
+        t.builder.set_element(place.name, place.index, value)
     elif isinstance(place, ElementPlace):
         t.builder.store(place.array, place.indices, value)
     elif isinstance(place, SelectedPlace):

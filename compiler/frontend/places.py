@@ -21,6 +21,7 @@ from .operands import MatrixValue, Operand, Static, StructValue, describe, numbe
 from .outer_names import unknown_name_error, warn_if_unread
 from .protocols import AnyField, index_text, is_any_field
 from .scope import CompoundVariable, FixedName, ReferenceName
+from .shared_memory import SharedMemory, SharedPlace, bind_shared
 from .trees import leaves
 from .views import is_view, rename_view
 
@@ -117,6 +118,9 @@ def assign(t: Tracer, node: ast.expr, operand: Operand) -> None:
 
 def _assign_name(t: Tracer, node: ast.Name, operand: Operand) -> None:
     operand = sequence(t, operand)
+    if isinstance(operand, Static) and isinstance(operand.value, SharedMemory):
+        bind_shared(t, node, operand.value)
+        return
     if is_view(operand):
         _bind_view(t, node, operand)
         return
@@ -199,7 +203,7 @@ def update(t: Tracer, target: Place, op: str, operand: Operand, row: type_infere
         raise type_problem(f"`{op}` works on numbers and vectors, not on {kind}", "update its parts one by one")
     if isinstance(kind, MatrixType):
         return _update_entries(t, target, kind, partial(update, t, op=op, row=row), operand, row)
-    if isinstance(target, ElementPlace) and is_atomic(target, op):
+    if isinstance(target, (ElementPlace, SharedPlace)) and is_atomic(target, op):
         return _atomic(t, target, op, operand, row)
     old = load(t, target)
     if row is None:
@@ -226,7 +230,7 @@ def _update_entries(
 
 
 def _atomic(
-    t: Tracer, target: ElementPlace, op: str, operand: Operand, row: type_inference.BinaryOperator | None
+    t: Tracer, target: ElementPlace | SharedPlace, op: str, operand: Operand, row: type_inference.BinaryOperator | None
 ) -> Value:
     dtype, source = target.dtype, t.type_of(operand)
     if row is not None:
@@ -245,4 +249,6 @@ def _atomic(
     value = t.stored(operand, dtype, f"`{target.text}`")
     if op == "sub":
         value = t.builder.op("neg", value)
+    if isinstance(target, SharedPlace):
+        return t.builder.update_element(ATOMIC_FORMS[op], target.name, target.index, value)
     return t.builder.atomic(ATOMIC_FORMS[op], target.array, target.indices, value)

@@ -49,6 +49,7 @@ from .protocols import AnyField, index_text, is_any_field, is_field, is_matrix_f
 from .reads import attribute_read, failed_reads, item_read
 from .scope import CompoundVariable
 from .selections import IndexSelection, select, select_entries, swizzle
+from .shared_memory import SharedMemory, shared_element
 from .source import MISSING
 
 
@@ -236,6 +237,8 @@ def refer_subscript(t: Tracer, node: ast.Subscript) -> Place | Operand:
     if isinstance(base, Static) and is_any_field(base.value):
         indices = indices_of(t, base.value, base.hint, node)
         return element_of(t, base.value, base.hint, indices, ast.unparse(node))
+    if isinstance(base, Static) and isinstance(base.value, SharedMemory):
+        return shared_element(t, base.value, _index_parts(t, node.slice), node)
     if views.is_view(base):
         if isinstance(node.slice, ast.Slice):
             return views.slice_of(t, base, node, node.slice)

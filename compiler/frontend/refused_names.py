@@ -34,13 +34,9 @@ class Refusal:
         return self.reason.format(name=name)
 
 
-_GPU = Refusal(
-    "`{name}` addresses the threads of a GPU block, which kernels here do not see",
-    "write the loop over elements; reduce with `total[None] += ...`, which is atomic and differentiable",
-)
-_SHARED = Refusal(
-    "`{name}` is memory shared by a GPU block, which kernels here do not see",
-    "keep what an iteration needs in locals, or store it to a field in a loop of its own",
+_SIMT = Refusal(
+    "`{name}` is not there: `sg.simt` has blocks, shared arrays, barriers, and subgroups of 32 lanes",
+    "docs/blocks.md lists all functions; write others with `sg.simt.subgroup.shuffle` and shared arrays",
 )
 _TILE = Refusal(
     "`{name}` multiplies tiles with the matrix units of a GPU, which kernels here do not address",
@@ -70,13 +66,11 @@ NAMES: dict[str, Refusal] = {
         "`{name}`: functions that are not inlined are not supported: they would have no derivative",
         "decorate with `@sg.func`, and write a recursion as a loop",
     ),
-    "simt": _GPU,
-    "simt.block.SharedArray": _SHARED,
+    "simt": _SIMT,
     "simt.Tile16x16": _TILE,
     "simt.Tile32x32": _TILE,
     "simt.TileNxN": _TILE,
     "Tile16x16": _TILE,
-    "SharedArray": _SHARED,
     "no_activate": _SPARSE,
     **dict.fromkeys(("activate", "deactivate", "is_active", "append", "length", "get_addr", "rescale_index"), _SPARSE),
     **dict.fromkeys(("root.pointer", "root.bitmasked", "root.dynamic", "root.hash"), _SPARSE),
@@ -213,5 +207,5 @@ def exported_names() -> dict[str, RefusedName]:
     }
 
 
-_OTHERS = frozenset(("root", "types", "tools", "linalg"))
+_OTHERS = frozenset(("root", "types", "tools", "linalg", "simt"))
 """These modules and objects exist, and refuse some of their attributes themselves."""

@@ -16,7 +16,7 @@ from ..ir.kernels import Kernel, Param, Task
 from ..ir.walk import renumber
 
 # These modules are imported because they fill the tables of handlers.
-from . import branches, comprehensions, gradients, hints, loops, mathematics, references, statements  # noqa: F401
+from . import branches, comprehensions, gradients, hints, loops, mathematics, references, simt, statements  # noqa: F401
 from .activation import Activation
 from .context import Tracer
 from .parameters import ScalarArgument, declare_parameters

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from ..errors import InternalError
 from . import nodes as n
+from .collectives import COLLECTIVES, SUBGROUP
 from .ops import result_type
 from .statement import Block, Stmt, Value
 from .types import SCALARS, Scalar, i32, u1
@@ -189,6 +190,31 @@ class Builder:
     def set_element(self, var: str, index: Value, value: Value) -> None:
         """Emit a write of a value to an element of a local array."""
         self.emit(n.SetElement(var, index, value, loc=self.loc))
+
+    def update_element(self, op: str, var: str, index: Value, value: Value) -> Value:
+        """Emit an atomic update of an element of a shared array and return the old value of the element."""
+        out = self.fresh(value.type)
+        self.emit(n.UpdateElement(out, op, var, index, value, loc=self.loc))
+        return out
+
+    # -- blocks of iterations -------------------------------------------------------------------------------
+
+    def sync(self, kind: str) -> None:
+        """Emit a barrier or a fence; `kind` is one of `SYNCS`."""
+        self.emit(n.Sync(kind, loc=self.loc))
+
+    def collective(self, op: str, *args: Value, width: int = SUBGROUP) -> Value:
+        """Emit a collective operation of a subgroup or block and return its result.
+
+        Raises:
+            InternalError: the operation does not take operands of these types.
+        """
+        dtype = COLLECTIVES[op].result_type(tuple(a.type for a in args))
+        if dtype is None:
+            raise InternalError(f"{op} does not take ({', '.join(str(a.type) for a in args)})")
+        out = self.fresh(dtype)
+        self.emit(n.Collective(out, op, args, width, loc=self.loc))
+        return out
 
     # -- control --------------------------------------------------------------------------------------------
 

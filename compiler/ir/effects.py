@@ -74,6 +74,11 @@ EFFECTS.update(
         n.LocalArray: Effect(writes=_LOCAL, declares=True),
         n.GetElement: Effect(reads=_LOCAL, traps=True),
         n.SetElement: Effect(writes=_LOCAL, traps=True),
+        n.SharedArray: Effect(writes=_LOCAL, declares=True),
+        n.UpdateElement: Effect(reads=_LOCAL, writes=_LOCAL, traps=True),
+        # Other iterations depend on these statements, whether their results are read or not.
+        n.Sync: Effect(observable=True),
+        n.Collective: Effect(observable=True),
         n.For: Effect(reads=_STOP),
         n.While: Effect(reads=_STOP),
         n.Assert: Effect(traps=True, observable=True),

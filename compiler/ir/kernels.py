@@ -41,6 +41,7 @@ class Task:
         begin: first index of each axis.
         end: exclusive end of each axis.
         loc: index into the kernel's location table.
+        block: number of consecutive iterations, in row-major order, that form a block; 0 if the task has no blocks.
     """
 
     body: Block
@@ -49,6 +50,7 @@ class Task:
     begin: tuple[Value, ...] = ()
     end: tuple[Value, ...] = ()
     loc: int = field(default=0, compare=False, repr=False)
+    block: int = field(default=0, kw_only=True)
 
     @property
     def is_parallel(self) -> bool:

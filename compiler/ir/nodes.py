@@ -6,10 +6,12 @@ nodes.
 
 from __future__ import annotations
 
+from .block_nodes import Collective as Collective
+from .block_nodes import SharedArray as SharedArray
+from .block_nodes import Sync as Sync
+from .block_nodes import UpdateElement as UpdateElement
 from .statement import Block, Stmt, Value, block, field_roles, operand, result, statement
 from .types import Scalar
-
-# ---- values -------------------------------------------------------------------------------------------------
 
 
 @statement
@@ -389,8 +391,6 @@ class StackAccumulate(Stmt):
     stack: str
     value: Value = operand()
 
-
-# ---- all of them --------------------------------------------------------------------------------------------
 
 STATEMENTS: dict[str, type[Stmt]] = {cls.__name__: cls for cls in Stmt.__subclasses__()}
 """Every class of statements, by its name."""

@@ -150,7 +150,8 @@ class _KernelParser(Lexer):
             begin.append(self.use())
             self.expect("..")
             end.append(self.use())
-        return Task(self.block(), tuple(indices), bounds, tuple(begin), tuple(end))
+        size = self.integer() if self.accept("block") else 0
+        return Task(self.block(), tuple(indices), bounds, tuple(begin), tuple(end), block=size)
 
     def block(self) -> Block:
         if self.nesting > NESTING:

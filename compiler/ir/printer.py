@@ -44,7 +44,7 @@ def _task(task: Task, locs: bool) -> list[str]:
     return [
         "  bounds {",
         *_block(task.bounds, "    ", locs),
-        f"  }} parallel {names} in {ends} {{",
+        f"  }} parallel {names} in {ends} {f'block {task.block} ' if task.block else ''}{{",
         *_block(task.body, "    ", locs),
         "  }",
     ]

@@ -20,14 +20,14 @@ ARRAY_WRITES = (n.Store, n.Atomic)
 ARRAY_USES = (*ACCESSES, n.Shape)
 """Statements that name an array."""
 
-LOCAL_READS = (n.Get, n.GetElement)
+LOCAL_READS = (n.Get, n.GetElement, n.UpdateElement)
 """Statements that read a local or an element of a local array."""
 
-LOCAL_WRITES = (n.Set, n.SetElement)
+LOCAL_WRITES = (n.Set, n.SetElement, n.UpdateElement)
 """Statements that write a local, or an element of a local array, which is declared already."""
 
-LOCAL_DECLARATIONS = (n.Local, n.LocalArray)
-"""Statements that declare a local or a local array."""
+LOCAL_DECLARATIONS = (n.Local, n.LocalArray, n.SharedArray)
+"""Statements that declare a local, a local array or a shared array."""
 
 SCALAR_USES = (n.Get, n.Set)
 """Statements that read or write a local as a whole."""
@@ -64,6 +64,9 @@ STRUCTURED = (n.If, *LOOPS)
 
 CONTROL = (*STRUCTURED, *EXITS)
 """Statements whose meaning is control flow."""
+
+BLOCKS = (n.SharedArray, n.UpdateElement, n.Sync, n.Collective)
+"""Statements that concern a block; the pass `lower_blocks` removes them."""
 
 STACKS = (n.StackAlloca, n.StackPush, n.StackPop, n.StackTop, n.StackTopAdjoint, n.StackAccumulate)
 """Statements that touch an adstack."""

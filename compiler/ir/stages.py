@@ -13,6 +13,7 @@ from .statement import Stmt
 
 EXITS: frozenset[type[Stmt]] = frozenset(roles.EXITS)
 STACKS: frozenset[type[Stmt]] = frozenset(roles.STACKS)
+BLOCKS: frozenset[type[Stmt]] = frozenset(roles.BLOCKS)
 ALL: frozenset[type[Stmt]] = frozenset(STATEMENTS.values())
 
 
@@ -38,7 +39,7 @@ STAGES: dict[str, Stage] = {
     for stage in (
         Stage("source", ALL - STACKS, crossing=True),
         Stage("tasks", ALL - STACKS),
-        Stage("structured", ALL - STACKS - EXITS),
-        Stage("adjoint", ALL - EXITS, gradients=True),
+        Stage("structured", ALL - STACKS - EXITS - BLOCKS),
+        Stage("adjoint", ALL - EXITS - BLOCKS, gradients=True),
     )
 }

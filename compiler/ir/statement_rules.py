@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from . import nodes as n
 from .build import normal_constant
+from .collectives import COLLECTIVES, SYNCS, WIDTHS
 from .nodes import STATEMENTS
 from .ops import ATOMIC_OPS, OPS, atomic_fits, result_type
 from .statement import Stmt, Value
@@ -40,13 +41,13 @@ class RuleContext(Protocol):
     def local(self, name: str) -> n.Local:
         """Return the declaration of a local."""
 
-    def local_array(self, name: str) -> n.LocalArray:
-        """Return the declaration of a local array."""
+    def local_array(self, name: str) -> n.LocalArray | n.SharedArray:
+        """Return the declaration of a local array or shared array."""
 
     def stack(self, name: str) -> n.StackAlloca:
         """Return the declaration of an adstack."""
 
-    def declare(self, stmt: n.Local | n.LocalArray | n.StackAlloca) -> None:
+    def declare(self, stmt: n.Local | n.LocalArray | n.SharedArray | n.StackAlloca) -> None:
         """Make the name that the statement declares visible for the rest of its block."""
 
 
@@ -192,9 +193,9 @@ def _local(c: RuleContext, s: n.Local) -> None:
     c.declare(s)
 
 
-@RULES.row(n.LocalArray)
-def _local_array(c: RuleContext, s: n.LocalArray) -> None:
-    c.check(s.size >= 1, f"the local array {s.var} has no elements")
+@RULES.row(n.LocalArray, n.SharedArray)
+def _local_array(c: RuleContext, s: n.LocalArray | n.SharedArray) -> None:
+    c.check(s.size >= 1, f"the {'local' if isinstance(s, n.LocalArray) else 'shared'} array {s.var} has no elements")
     c.declare(s)
 
 
@@ -218,6 +219,31 @@ def _get_element(c: RuleContext, s: n.GetElement) -> None:
 def _set_element(c: RuleContext, s: n.SetElement) -> None:
     _index(c, s.index)
     check_type(c, s.value, c.local_array(s.var).dtype, f"an element of {s.var}")
+
+
+@RULES.row(n.UpdateElement)
+def _update_element(c: RuleContext, s: n.UpdateElement) -> None:
+    found = c.local_array(s.var)
+    _index(c, s.index)
+    c.check(isinstance(found, n.SharedArray), f"{s.var} is no shared array")
+    c.check(s.op in ATOMIC_OPS and s.op != "cas", f"there is no update {s.op}")
+    c.check(atomic_fits(s.op, found.dtype), f"there is no atomic {s.op} of {found.dtype}")
+    check_type(c, s.value, found.dtype, f"an element of {s.var}")
+    check_type(c, s.result, found.dtype, f"an element of {s.var}")
+
+
+@RULES.row(n.Sync)
+def _sync(c: RuleContext, s: n.Sync) -> None:
+    c.check(s.kind in SYNCS, f"there is no sync {s.kind}")
+
+
+@RULES.row(n.Collective)
+def _collective(c: RuleContext, s: n.Collective) -> None:
+    c.check(s.op in COLLECTIVES, f"there is no collective {s.op}")
+    c.check(s.width in WIDTHS, f"a group of {s.width} lanes")
+    types = tuple(a.type for a in s.args)
+    made = COLLECTIVES[s.op].result_type(types)
+    c.check(made == s.result.type, f"{s.op} of ({', '.join(map(str, types))}) gives {made}, not {s.result.type}")
 
 
 # ---- control ------------------------------------------------------------------------------------------------

@@ -15,16 +15,17 @@ from typing import NoReturn
 
 from ..errors import VerifyError
 from . import nodes as n
+from .collectives import MOST_THREADS
 from .depth import check_depth, with_stack_room
 from .kernels import Kernel, Task
 from .printer import print_statement
-from .stages import STAGES
+from .stages import BLOCKS, STAGES
 from .statement import Block, Stmt, Value
 from .statement_rules import ATTRIBUTES, RULES, check_range
 from .types import ArrayType
 from .walk import blocks, operands, results
 
-Declaration = n.Local | n.LocalArray | n.StackAlloca
+Declaration = n.Local | n.LocalArray | n.SharedArray | n.StackAlloca
 
 _NOT_IN_BOUNDS: frozenset[type[Stmt]] = frozenset({n.Store, n.Atomic, n.Random, n.Return, n.StackAlloca})
 """These statements may not appear in bounds, which run once, outside any iteration, and only read memory."""
@@ -67,6 +68,7 @@ class _Verifier:
         self._place = "header"
         self._stmt: Stmt | None = None
         self._in_bounds = False
+        self._block_size = 0
         self._visible: dict[int, Value] = {}
         self._names: dict[str, Declaration] = {}
         self._defined: set[int] = set()
@@ -98,9 +100,9 @@ class _Verifier:
             self._no_such("local", name)
         return found
 
-    def local_array(self, name: str) -> n.LocalArray:
+    def local_array(self, name: str) -> n.LocalArray | n.SharedArray:
         found = self._names.get(name)
-        if not isinstance(found, n.LocalArray):
+        if not isinstance(found, (n.LocalArray, n.SharedArray)):
             self._no_such("local array", name)
         return found
 
@@ -150,12 +152,17 @@ class _Verifier:
         self.check(0 <= found.ndim <= MOST_AXES, f"{name} has rank {found.ndim}; at most {MOST_AXES} axes can be had")
 
     def _task(self, task: Task) -> None:
+        self._block_size = task.block
+        self.check(
+            0 <= task.block <= MOST_THREADS, f"a block of {task.block} iterations; at most {MOST_THREADS} can be had"
+        )
         ends = len(task.begin) == len(task.end) == len(task.indices)
         self.check(ends, "a box has one begin and one end for each index")
         if task.is_parallel:
             self._parallel(task)
             return
         self.check(not task.bounds, "a serial task has no bounds")
+        self.check(not task.block, "a serial task has no blocks")
         with self._scope(open_ended=self.stage.crossing):
             self._block(task.body)
 
@@ -217,6 +224,8 @@ class _Verifier:
         cls = type(stmt)
         self.check(cls in self.stage.statements, f"{cls.__name__} may not appear at this stage")
         self.check(not self._in_bounds or cls not in _NOT_IN_BOUNDS, f"{cls.__name__} may not appear in bounds")
+        outside = not self._block_size or self._in_bounds
+        self.check(not (cls in BLOCKS and outside), f"{cls.__name__} may not appear outside blocks")
         # The operands of a while are not visible where it begins: its condition block defines them.
         if isinstance(stmt, n.While):
             self._while(stmt)

@@ -17,11 +17,12 @@ from ..ir import nodes as n
 from ..ir.depth import depth_of
 from ..ir.fresh import FreshNames
 from ..ir.kernels import Kernel, Task
+from ..ir.roles import LOCAL_DECLARATIONS
 from ..ir.statement import Block, Stmt, Value
 from ..ir.types import u1
 from ..ir.walk import NESTED, map_blocks, operands, rename, results, walk
 
-_DECLARATIONS = (n.Local, n.LocalArray, n.StackAlloca)
+_DECLARATIONS = (*LOCAL_DECLARATIONS, n.StackAlloca)
 
 
 def flatten_branches(kernel: Kernel, limit: int, most: int) -> Kernel:

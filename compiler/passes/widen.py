@@ -15,6 +15,7 @@ from ..errors import Unsupported
 from ..ir import nodes as n
 from ..ir.kernels import Kernel, Task
 from ..ir.nodes import ROLES
+from ..ir.roles import LOCAL_DECLARATIONS
 from ..ir.statement import Block, Stmt, Value
 from ..ir.types import ArrayType, Scalar, f64
 from ..ir.walk import rename, walk_kernel
@@ -78,6 +79,6 @@ def _statement(stmt: Stmt, same: dict[Value, Value]) -> Stmt:
     for name, role in ROLES[type(stmt)]:
         old = getattr(stmt, name)
         changes[name] = _block(old, same) if role == "block" else _values(old)
-    if isinstance(stmt, (n.Local, n.LocalArray, n.StackAlloca)):
+    if isinstance(stmt, (*LOCAL_DECLARATIONS, n.StackAlloca)):
         changes["dtype"] = _wide(stmt.dtype)
     return replace(stmt, **changes)

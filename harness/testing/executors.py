@@ -85,7 +85,7 @@ class LaunchExecutor:
         name: the name in reports.
         backend: the backend that compiles and runs.
         lowering: the policy of the gradient; empty for the default policy.
-        lower: the function that lowers forward kernels.
+        lower: the function that lowers forward kernels; None for what users get.
         options: the compile options.
         seconds: the time of the last launch without compilation.
     """
@@ -93,7 +93,7 @@ class LaunchExecutor:
     name: str
     backend: Backend
     lowering: str = ""
-    lower: Callable[[Kernel], Lowering] = prepare_forward
+    lower: Callable[[Kernel], Lowering] | None = None
     options: Options = PRECISE
     seconds: float | None = None
     _launchers: dict[tuple[int, str], tuple[Kernel, Launcher]] = field(default_factory=dict)
@@ -153,9 +153,12 @@ class LaunchExecutor:
         # The entry holds the kernel too, so that its id is not taken by a new object.
         known = self._launchers.get((id(kernel), direction))
         if known is None:
-            lowered = self.lower(kernel) if direction == "forward" else self._reverse(kernel)
+            lowered = self._forward(kernel) if direction == "forward" else self._reverse(kernel)
             known = self._launchers[id(kernel), direction] = kernel, Launcher(lowered, self.backend, self.options)
         return known[1]
+
+    def _forward(self, kernel: Kernel) -> Lowering:
+        return self.lower(kernel) if self.lower else prepare_forward(kernel, blocks=self.backend.blocks)
 
     def _reverse(self, kernel: Kernel) -> Lowering:
         if not is_forward(kernel):

@@ -15,9 +15,15 @@ import numpy as np
 
 from ...backends.base import Draws, Scalars
 from ...compiler.ir.kernels import Kernel
+from ...compiler.passes.lower_blocks import lower_blocks
 from .executors import lower_plainly
 from .launch import array_parameters, is_plain
 from .outcome import Arrays
+
+
+def _plain(kernel: Kernel) -> Kernel:
+    """Return the kernel split into tasks without blocks, which oracles do not know."""
+    return lower_blocks(lower_plainly(kernel).kernel)
 
 
 @dataclass
@@ -38,7 +44,7 @@ class JaxExecutor:
         from .oracles import jax_oracle
 
         begin = time.perf_counter()
-        found = jax_oracle.run(lower_plainly(kernel).kernel, _chosen(kernel, arrays), scalars, draws)
+        found = jax_oracle.run(_plain(kernel), _chosen(kernel, arrays), scalars, draws)
         self.seconds = time.perf_counter() - begin
         return found
 
@@ -49,7 +55,7 @@ class JaxExecutor:
         from .oracles import jax_oracle
 
         begin = time.perf_counter()
-        found = jax_oracle.vjp(lower_plainly(kernel).kernel, _chosen(kernel, before), scalars, seeds, draws=draws)
+        found = jax_oracle.vjp(_plain(kernel), _chosen(kernel, before), scalars, seeds, draws=draws)
         self.seconds = time.perf_counter() - begin
         return found
 
@@ -98,7 +104,7 @@ def check_direction(
     """
     from .oracles import dual
 
-    _, moved = dual.jvp(lower_plainly(kernel).kernel, _chosen(kernel, before), scalars, tangents, draws)
+    _, moved = dual.jvp(_plain(kernel), _chosen(kernel, before), scalars, tangents, draws)
     left = [np.asarray(seeds[name] * moved[name], np.float64).ravel() for name in seeds]
     right = [np.asarray(gradient[name] * tangents[name], np.float64).ravel() for name in tangents]
     size = sum(float(np.abs(terms).sum()) for terms in (*left, *right))

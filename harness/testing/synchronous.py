@@ -42,14 +42,16 @@ class SynchronousBackend:
         backend: the backend that compiles and runs.
         wait: waits for everything in flight, and raises the errors of it.
         name: the name of the backend.
+        blocks: how the backend runs blocks.
     """
 
     backend: Backend
     wait: Callable[[], None]
     name: str = field(init=False)
+    blocks: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.name = self.backend.name
+        self.name, self.blocks = self.backend.name, self.backend.blocks
 
     def probe(self) -> Probe:
         """Return the report of the wrapped backend on its availability on this machine."""

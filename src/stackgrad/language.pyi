@@ -205,12 +205,6 @@ MeshInstance: RefusedName
 Instead, keep vertices in fields and the connectivity in integer fields, and loop.
 """
 
-SharedArray: RefusedName
-"""Raise `Unsupported` when it is used: `sg.SharedArray` is memory shared by a GPU block, which kernels here do not see.
-
-Instead, keep what an iteration needs in locals, or store it to a field in a loop of its own.
-"""
-
 TRACE: str
 """Name the most detailed level of the log, for `sg.init(log_level=sg.TRACE)`.
 
@@ -974,8 +968,9 @@ def log(x: Any, /) -> Any:
 def loop_config(**options: Any) -> None:
     """Set options of the next outermost loop of the kernel.
 
-    `sg.loop_config(serialize=True)` makes the loop run its iterations one after another, in order. The other
-    options are hints of the dialect and change no result. Outside kernels the call does nothing.
+    `sg.loop_config(serialize=True)` makes the loop run its iterations one after another, in order. `block_dim` is
+    the number of iterations of a block, 1 to 1024, in a loop that uses functions of `sg.simt`; 128 if it is not
+    given. The other options are hints of the dialect and change no result. Outside kernels the call does nothing.
 
     Args:
         **options: serialize, parallelize, block_dim, block_dim_adaptive, bit_vectorize, name; their values are
@@ -1298,10 +1293,11 @@ def sgn(x: Any, /) -> Any:
         KernelTypeError: In a kernel, an argument is a boolean or no number.
     """
 
-simt: RefusedName
-"""Raise `Unsupported` when it is used: `sg.simt` addresses the threads of a GPU block, which kernels here do not see.
+simt: Any
+"""Hold the functions on blocks of iterations: shared arrays, barriers, and subgroups of 32 lanes.
 
-Instead, write the loop over elements; reduce with `total[None] += ...`, which is atomic and differentiable.
+`sg.simt.block`, `sg.simt.subgroup`, `sg.simt.grid` and `sg.simt.warp` have the names of the dialect. All work
+in the body of a parallel loop, whose blocks have `sg.loop_config(block_dim=...)` iterations.
 """
 
 def sin(x: Any, /) -> Any:

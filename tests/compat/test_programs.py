@@ -113,7 +113,7 @@ import taichi as ti
 
 gui, window, mesh = ti.GUI, ti.ui.Window, ti.Mesh
 assert not isinstance(3, ti.Mesh)
-for use in (lambda: gui("title"), lambda: window("title", (1, 1)), lambda: ti.simt.block.sync(),
+for use in (lambda: gui("title"), lambda: window("title", (1, 1)), lambda: ti.simt.warp.shfl_xor_f32(),
             lambda: ti.tools.PLYWriter(), lambda: ti.graph.GraphBuilder(), lambda: ti.root.pointer(ti.i, 4)):
     try:
         use()

@@ -18,11 +18,7 @@ def real_function() -> None:
         return x
 
 
-@refused(
-    sg.Unsupported,
-    "`sg.simt.block.SharedArray` is memory shared by a GPU block, which kernels here do not see",
-    "locals",
-)
+@refused(sg.KernelSyntaxError, "`sg.simt.block.SharedArray` works inside kernels only", "a parallel loop")
 def shared_array_on_the_host() -> None:
     sg.simt.block.SharedArray((64,), sg.f32)  # here
 

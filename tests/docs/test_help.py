@@ -139,7 +139,7 @@ def test_help_prints_meaning_and_derivative() -> None:
         (sg.math.clamp, "clamp(x"),
         (sg.f32, "real numbers of 32 bits"),
         (sg.i8, "from -128 to 127"),
-        (sg.simt, "threads of a GPU block"),
+        (sg.simt, "blocks of iterations"),
         (sg.ij, "axes 0 and 1"),
         (sg.math.vec3, "vectors of 3 entries of the default real type"),
         (sg.types.ndarray, "Annotate an array argument"),

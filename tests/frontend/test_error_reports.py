@@ -41,7 +41,7 @@ def test_class_of_several_mistakes() -> None:
         n[0] = x[0] << 1
 
     def unsupported():
-        sg.simt.block.sync()
+        sg.simt.Tile16x16.zeros(sg.f32)
         print("{}", x[0])
 
     def of_indices():
@@ -50,7 +50,7 @@ def test_class_of_several_mistakes() -> None:
 
     def mixed():
         x[0.5] = 1.0
-        sg.simt.block.sync()
+        sg.simt.Tile16x16.zeros(sg.f32)
 
     assert len(failure(types, KernelTypeError).diagnostics) == 2
     assert len(failure(of_indices, KernelTypeError).diagnostics) == 2

@@ -16,7 +16,7 @@ PURE = {"Const", "Arg", "Shape", "Op", "Cast", "BitCast", "Within"}
 
 def sample(cls: type[Stmt]) -> Stmt:
     """Some statement of the class."""
-    made = {
+    return {
         n.Const: n.Const(X, 1.0),
         n.Arg: n.Arg(X, "x"),
         n.Shape: n.Shape(Y, "a", 0),
@@ -34,6 +34,10 @@ def sample(cls: type[Stmt]) -> Stmt:
         n.LocalArray: n.LocalArray("v", f32, 2),
         n.GetElement: n.GetElement(X, "v", Y),
         n.SetElement: n.SetElement("v", Y, X),
+        n.SharedArray: n.SharedArray("v", f32, 2),
+        n.UpdateElement: n.UpdateElement(X, "add", "v", Y, X),
+        n.Sync: n.Sync("block"),
+        n.Collective: n.Collective(Y, "thread", ()),
         n.If: n.If(C, ()),
         n.For: n.For(Y, Y, Y, (), stop="v"),
         n.While: n.While((), C, ()),
@@ -49,8 +53,7 @@ def sample(cls: type[Stmt]) -> Stmt:
         n.StackTop: n.StackTop(X, "s"),
         n.StackTopAdjoint: n.StackTopAdjoint(X, "s"),
         n.StackAccumulate: n.StackAccumulate("s", X),
-    }
-    return made[cls]
+    }[cls]
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

@@ -28,6 +28,7 @@ from stackgrad.compiler.ir.nodes import Op, StackAlloca
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.compiler.ir.types import ArrayType, Scalar
 from stackgrad.compiler.ir.walk import renumber, walk_kernel
+from stackgrad.compiler.passes.lower_blocks import has_blocks, lower_blocks
 from stackgrad.harness.testing.executors import backend_by_name
 
 from .directives import Check, KirFileError
@@ -151,8 +152,8 @@ def launcher(text: str, backend: str, build: Build, lowering: str = "") -> Launc
     kernel = parsed(text)
     if lowering:
         lowered = prepare_reverse(kernel, lowering, check=True)
-    elif build.passes or _is_unsized(kernel):
-        lowered = prepare_forward(kernel, check=True)
+    elif build.passes or _is_unsized(kernel) or has_blocks(kernel):
+        lowered = prepare_forward(kernel, check=True, blocks=backend_by_name(backend).blocks)
     else:
         lowered = Lowering(kernel)
     return Launcher(lowered, backend_by_name(backend), build.options)
@@ -181,7 +182,7 @@ def ask_jax(kernel: Kernel, check: Check) -> dict[str, np.ndarray]:
     primals = {name: arrays[name] for name in kernel.array_types() if name in arrays}  # temporaries have no content
     seeds = {name: arrays[f"{name}.grad"] for name in check.seeds}
     wrt = [name.removesuffix(".grad") for name in check.expected if name.endswith(".grad")]
-    found = jax_oracle.vjp(kernel, primals, scalars, seeds, wrt, Draws(*check.draws))
+    found = jax_oracle.vjp(lower_blocks(kernel), primals, scalars, seeds, wrt, Draws(*check.draws))
     return {f"{name}.grad": adjoint for name, adjoint in found.items()}
 
 

@@ -153,7 +153,9 @@ def _local_array(e: Emitter, stmt: n.LocalArray) -> None:
     e.b.call(memset, [place, const(I8, 0), size, const(I1, False)])
 
 
-def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.LLVMValue, ir.LLVMValue, StackVariable]:
+def element(
+    e: Emitter, stmt: n.GetElement | n.SetElement | n.UpdateElement
+) -> tuple[ir.LLVMValue, ir.LLVMValue, StackVariable]:
     """Return (address, condition 'the index is inside', variable); outside, the address is that of element 0."""
     array = e.locals[stmt.var]
     index, size = e.index(stmt.index), const(I64, array.size or 0)
@@ -167,15 +169,20 @@ def _element(e: Emitter, stmt: n.GetElement | n.SetElement) -> tuple[ir.LLVMValu
 
 @LOWER.row(n.GetElement)
 def _get_element(e: Emitter, stmt: n.GetElement) -> None:
-    place, inside, array = _element(e, stmt)
+    place, inside, array = element(e, stmt)
     value = from_memory(e, e.flow.load(memory_type(array.dtype), place), array.dtype.is_bool)
     e.values[stmt.result] = e.b.select(inside, value, e.const(value, 0))
 
 
 @LOWER.row(n.SetElement)
 def _set_element(e: Emitter, stmt: n.SetElement) -> None:
-    """Emit a branch-free write to a local array; if the index lies outside, element 0 keeps its value."""
-    place, inside, array = _element(e, stmt)
+    """Emit a write to a local or shared array; if the index lies outside, the array keeps its contents."""
+    place, inside, array = element(e, stmt)
+    if array.is_shared:
+        # Other threads may write element 0 at this time.
+        with e.b.if_then(inside):
+            e.flow.store(to_memory(e, e.operand(stmt.value), array.dtype.is_bool), place)
+        return
     old = e.flow.load(memory_type(array.dtype), place)
     new = to_memory(e, e.operand(stmt.value), array.dtype.is_bool)
     e.flow.store(e.b.select(inside, new, old), place)

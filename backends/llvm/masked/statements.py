@@ -12,7 +12,7 @@ from typing import Any
 
 from ....compiler.ir import nodes as n
 from ....compiler.ir.nodes import STATEMENTS
-from ....compiler.ir.roles import EXITS
+from ....compiler.ir.roles import BLOCKS, EXITS
 from ....compiler.ir.statement import Stmt
 from ....compiler.ir.table import Table
 from ...codegen import casts, ir, random
@@ -24,6 +24,7 @@ from .masks import CONTROL
 
 HOLES: dict[type[Stmt], str] = {
     **dict.fromkeys(EXITS, "lower_exits"),
+    **dict.fromkeys(BLOCKS, "lower_blocks removes it"),
     n.Print: "a task that prints runs by branching, which keeps its lines in order",
 }
 

@@ -107,8 +107,9 @@ _ENTRIES = (
         "**options",
         """Set options of the next outermost loop of the kernel.
 
-        `sg.loop_config(serialize=True)` makes the loop run its iterations one after another, in order. The other
-        options are hints of the dialect and change no result. Outside kernels the call does nothing.
+        `sg.loop_config(serialize=True)` makes the loop run its iterations one after another, in order. `block_dim` is
+        the number of iterations of a block, 1 to 1024, in a loop that uses functions of `sg.simt`; 128 if it is not
+        given. The other options are hints of the dialect and change no result. Outside kernels the call does nothing.
 
         Args:
             **options: serialize, parallelize, block_dim, block_dim_adaptive, bit_vectorize, name; their values are
@@ -163,6 +164,14 @@ _ENTRIES = (
         Raises:
             KernelSyntaxError: The call stands elsewhere than after `while` in a kernel, or has other arguments.""",
         returns="bool",
+    ),
+    Entry(
+        "simt",
+        None,
+        """Hold the functions on blocks of iterations: shared arrays, barriers, and subgroups of 32 lanes.
+
+        `sg.simt.block`, `sg.simt.subgroup`, `sg.simt.grid` and `sg.simt.warp` have the names of the dialect. All work
+        in the body of a parallel loop, whose blocks have `sg.loop_config(block_dim=...)` iterations.""",
     ),
     _level("TRACE", "the most detailed"),
     _level("DEBUG", "the second most detailed"),

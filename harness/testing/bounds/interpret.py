@@ -11,6 +11,7 @@ import numpy as np
 from ....backends.base import Arrays, Draws, Scalars, Sizes
 from ....compiler.ir.depth import with_stack_room
 from ....compiler.ir.kernels import Kernel, Task
+from ....compiler.passes.lower_blocks import lower_blocks
 from ....reference.frame import LaneFrame, number
 from ....reference.launch import FUEL, most_lanes
 from ....reference.memory import FlatArray, bind_arrays, bind_scalars
@@ -65,7 +66,7 @@ def run_bounded(
     precision, and the bound also covers the distance from the exact result. The function raises what a launch on the
     reference raises.
     """
-    program = kernel if isinstance(kernel, BoundedKernel) else BoundedKernel(kernel)
+    program = kernel if isinstance(kernel, BoundedKernel) else BoundedKernel(lower_blocks(kernel))
     copies = {name: np.array(array, order="C") for name, array in arrays.items()}
     given, types = errors or {}, program.kernel.scalar_types()
     machine = BoundedMachine(

@@ -20,7 +20,7 @@ from ....compiler.ir import nodes as n
 from ....compiler.ir.kernels import Kernel
 from ....compiler.ir.nodes import STATEMENTS
 from ....compiler.ir.printer import print_statement
-from ....compiler.ir.roles import LOOPS
+from ....compiler.ir.roles import BLOCKS, LOOPS
 from ....compiler.ir.statement import Block, Stmt, Value
 from ....compiler.ir.table import Table
 from ....compiler.ir.types import Scalar
@@ -37,7 +37,10 @@ from .slots import Slots
 Handler = Callable[["BoundedMachine", Any, LaneFrame], LaneFrame | None]
 
 BOUNDED: Table[type[Stmt], Handler] = Table(
-    "bounds.run", STATEMENTS.values(), about="how the statement runs when each value carries a bound of its error"
+    "bounds.run",
+    STATEMENTS.values(),
+    dict.fromkeys(BLOCKS, "lower_blocks removes it before bounds are computed"),
+    about="how the statement runs when each value carries a bound of its error",
 )
 
 

@@ -22,6 +22,8 @@ class EmulatedCuda(CudaBackend):
 
     def __init__(self, emulator: EmulatedDriver | None = None) -> None:
         self.emulator = emulator or EmulatedDriver()
+        # Threads one after another cannot wait for each other.
+        self.blocks = "warps" if self.emulator.has_blocks else "loops"
         super().__init__(self.emulator)
         self.device.patience = 2  # so that most launches of tests go through graphs
 

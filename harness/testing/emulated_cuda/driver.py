@@ -103,6 +103,11 @@ class EmulatedDriver(PendingWork):
         return self.card.name
 
     @property
+    def has_blocks(self) -> bool:
+        """Return True if threads form blocks and warps, and can wait for each other."""
+        return self._room is not None
+
+    @property
     def capability(self) -> tuple[int, int]:
         """Return the compute capability of the emulated GPU."""
         return self.card.capability

@@ -71,7 +71,7 @@ define internal i64 @"sg.emulated.both"(i64 %other, i64 %me) {{
 }}
 """
 
-RAN, BARRIER, BALLOT, DOWN, FROM = range(5)
+RAN, BARRIER, BALLOT, DOWN, FROM, TOGETHER = range(6)
 """Kinds of mail."""
 
 ASKS = {
@@ -79,6 +79,7 @@ ASKS = {
     "llvm.nvvm.vote.ballot.sync": ("i32", ("i32", "i1"), BALLOT),
     "llvm.nvvm.shfl.sync.down.i32": ("i32", ("i32", "i32", "i32", "i32"), DOWN),
     "llvm.nvvm.shfl.sync.idx.i32": ("i32", ("i32", "i32", "i32", "i32"), FROM),
+    "llvm.nvvm.bar.warp.sync": ("void", ("i32",), TOGETHER),
 }
 """Joint operations of threads: type of the result, types of the parameters, kind of mail."""
 

@@ -92,6 +92,7 @@ class EmulatedMetal:
     """This backend translates kernels to Metal programs and runs them on the CPU."""
 
     name = "metal"
+    blocks = "loops"
 
     def probe(self) -> Probe:
         """Return the availability of the backend: SPIRV-Cross and a C++ compiler must be installed."""

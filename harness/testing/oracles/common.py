@@ -11,11 +11,12 @@ import numpy as np
 
 from ....compiler.errors import Unsupported
 from ....compiler.ir.kernels import Kernel
-from ....compiler.ir.roles import ACCESSES, STACKS
+from ....compiler.ir.roles import ACCESSES, BLOCKS, STACKS
 from ....compiler.ir.types import ArrayType, Scalar
 from ....compiler.ir.walk import walk_kernel
 
 HOLES = {cls.__name__: "an oracle runs the forward kernel; adstacks exist in adjoint kernels only" for cls in STACKS}
+HOLES |= {cls.__name__: "lower_blocks removes it before an oracle runs the kernel" for cls in BLOCKS}
 """Statements that neither oracle has a row for, with the reason."""
 
 

@@ -61,6 +61,7 @@ class WidenedCpu:
     lanes: int
     threads: int
     name: str = MASKED
+    blocks: str = "loops"
 
     def probe(self) -> Probe:
         """Return the wrapped backend's report that says if this backend is available."""

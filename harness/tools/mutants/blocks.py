@@ -19,7 +19,7 @@ BLOCKS = "cuda-emulated-blocks"
 
 def _barriers_left_out(helper: str, which: int) -> Plant:
     """Return a mutant that omits the first or the second barrier of a device function."""
-    right, seen = warp._barrier, list[str]()
+    right, seen = warp.barrier, list[str]()
 
     def wrong(m: ModuleState, b: IRBuilder) -> None:
         name = b.function.ref
@@ -29,7 +29,7 @@ def _barriers_left_out(helper: str, which: int) -> Plant:
                 return
         right(m, b)
 
-    return patched(warp, "_barrier", wrong)
+    return patched(warp, "barrier", wrong)
 
 
 def _oneself_counted() -> Plant:

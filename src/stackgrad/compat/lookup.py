@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ..compiler.frontend.refused_names import NAMES
+from ..compiler.frontend.refused_names import exported_names
 from ..runtime.cures import CURES
 from .peers import modules_of, paths_of
 from .refused import RefusedPeerName, refusal_at
@@ -97,8 +97,9 @@ def _is_general(path: str) -> bool:
 def _names(home: str) -> frozenset[str]:
     """Return the public names of a module of stackgrad, without refused ones."""
     module = _home(home)
+    refused = exported_names()
     listed = dir(module) if not home else getattr(module, "__all__", dir(module))
-    return frozenset(name for name in listed if home or name not in NAMES)
+    return frozenset(name for name in listed if home or name not in refused)
 
 
 def _cure(name: str) -> str:

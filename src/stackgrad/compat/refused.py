@@ -50,7 +50,6 @@ REFUSED: dict[str, Refusal] = {
     "clock_freq_hz": _CLOCK,
     "dump_compile_config": _DUMPED,
     "experimental": _FUNCTION,
-    "global_thread_idx": _GPU,
     "block": _GPU,
     "lang.simt": _GPU,
     "lang.mesh": _MESH,

@@ -19,9 +19,18 @@ from ..compiler.ir.kernels import Kernel
 from ..compiler.ir.nodes import StackAlloca
 from ..compiler.ir.verify import verify
 from ..compiler.ir.walk import walk_kernel
+from ..runtime.session import RUNTIME
 
 if TYPE_CHECKING:
     from ..compiler.driver import Lowering
+
+
+def block_options(kernel: Kernel) -> dict[str, str]:
+    """Return the option of `prepare_forward` that says how the backend runs blocks, if the kernel has blocks."""
+    if not any(task.block for task in kernel.tasks):
+        return {}
+    # One thread runs each task of a deterministic launch in order, so no threads can wait for each other.
+    return {"blocks": "loops" if RUNTIME.options.deterministic else RUNTIME.backend.blocks}
 
 
 def cached_lowering(prepare: Callable[..., Lowering], kernel: Kernel, *args: Any, **options: Any) -> Lowering:

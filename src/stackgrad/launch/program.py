@@ -29,7 +29,7 @@ from ..runtime.session import RUNTIME, stamp
 from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 from .directions import BoundGradient, ProgramSide, TouchedArrays, is_by_hand, is_checked
 from .kept_draws import KeptDraws
-from .lowerings import cached_lowering
+from .lowerings import block_options, cached_lowering
 from .watched_launches import launch_watched
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ class Program:
         if self._forward is None:
             from ..compiler.driver import prepare_forward as prepare
 
-            debug = RUNTIME.settings.debug
-            self._forward = self._launcher(self._lowered("forward", prepare, check=debug, stated=debug), "forward")
+            options = dict.fromkeys(("check", "stated"), RUNTIME.settings.debug) | block_options(self.kernel)
+            self._forward = self._launcher(self._lowered("forward", prepare, **options), "forward")
         return self._forward
 
     def reverse(self) -> Launcher:
@@ -244,7 +244,7 @@ class Program:
         """Return the names of the array parameters that have an adjoint array."""
         return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
 
-    def _lowered(self, work: str, prepare: Callable[..., Lowering], **options: bool) -> Lowering:
+    def _lowered(self, work: str, prepare: Callable[..., Lowering], **options: bool | str) -> Lowering:
         """Return a lowering of the kernel. Raise the error of an earlier attempt again without lowering it."""
         return self._refusals.once(work, partial(cached_lowering, prepare, self.kernel, **options))
 
