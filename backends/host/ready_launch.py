@@ -259,7 +259,8 @@ class ReadyLaunch:
         self.pin(pins)
         self.sizes = sizes
         words[h.BORN], words[h.HEAP_EPOCH] = generation, epoch
-        words[h.MOVED], words[h.LAUNCHED] = 1, 0
+        # Python has found arrays that are always the same to be different memory.
+        words[h.MOVED], words[h.LAUNCHED] = any(one.source != h.FIXED for one in held), 0
         at = self._entries
         for one in held:
             words[at + h.E_VERSION], words[at + h.E_BYTES] = one.version, one.bytes

@@ -78,8 +78,14 @@ class CallSite:
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
         """Launch a call that fits no ready launch without guards: by one with guards that hold, or through Python."""
+        if KEYWORD in keywords:
+            return self._call(args, keywords)
+        cache = self._kernel.cache()
+        if keywords or len(args) != len(cache.names):
+            # Ready launches know arguments by position only.
+            return self.free.function(*cache.arranged(args, keywords))  # type: ignore[misc]
         guarded = self.guarded
-        if guarded is None or keywords or not guarded.holds(args):
+        if guarded is None or not guarded.holds(args):
             return self._call(args, keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
@@ -93,17 +99,17 @@ class CallSite:
             given = without_stream(keywords, self.is_grad)
             with on(keywords[KEYWORD]):
                 return self.first(*args, **given)
-        result = self._launch(self._kernel.cache(), args, keywords)
-        if not keywords:
-            self._waited += 1
-            if self._waited >= self._wait and not RUNTIME.words[WATCHED]:
-                self._stand(args)
-        return result
-
-    def _launch(self, cache: CallCache, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Repeat the launch that is cached for these argument objects, or execute the call as a new one."""
+        cache = self._kernel.cache()
         if keywords or len(args) != len(cache.names):
             args = cache.arranged(args, keywords)
+        result = self._launch(cache, args)
+        self._waited += 1
+        if self._waited >= self._wait and not RUNTIME.words[WATCHED]:
+            self._stand(args)
+        return result
+
+    def _launch(self, cache: CallCache, args: tuple[Any, ...]) -> Any:
+        """Repeat the launch that is cached for these argument objects, or execute the call as a new one."""
         known = cache.known(args)
         if known is not None:
             is_seen = RUNTIME.words[WATCHED] and self._is_seen()
@@ -195,8 +201,6 @@ class CallSite:
         from .native_calls import situation_of
 
         cache = self._kernel.cache()
-        if len(args) != len(cache.matchers):
-            return None
         entry, call, binding = self.bind(cache, args)
         side = self._side(entry.special.program)
         found = situation_of(cache.matchers, args, call, entry.special, side, binding)

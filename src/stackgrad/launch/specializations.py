@@ -19,6 +19,7 @@ from ..compiler.frontend.members import LaunchValue
 from ..compiler.frontend.protocols import ArgumentArray
 from ..data.fields.array import Array
 from ..data.leaves import ArgumentMismatch, ForeignArray, Leaf
+from ..runtime.guard_sets import GuardSet
 from ..runtime.guards import guards_of
 from .bound import GRAD
 from .program import Binding, Program
@@ -56,12 +57,13 @@ class Specialization:
         slots: Name, number of the leaf, and True for its adjoint, for each array parameter.
         reader: The reader of the result, or None if the kernel returns nothing.
         guards: Guards of what the trace read from Python objects.
+        checks: The same guards, asked together.
         held: Objects that must live as long as the specialization.
         alive: Bindings that a tape holds, by the identities of their arrays.
         shared: The binding of all calls, once there is one, if they give no arrays and return nothing.
     """
 
-    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "alive", "shared")
+    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "checks", "held", "alive", "shared")
 
     def __init__(self, program: Program, traced: Traced) -> None:
         self.program = program
@@ -79,6 +81,7 @@ class Specialization:
         self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
         self.reader = None if traced.result is None else ResultReader(traced.result)
         self.guards = program.guards = guards_of(traced.reads)
+        self.checks = GuardSet(self.guards)
         self.held: list[Any] = []
         self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
         self.shared: Binding | None = None

@@ -6,8 +6,10 @@ or a NumPy array. What a guard cannot compare in this way is looked up anew befo
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
@@ -17,9 +19,11 @@ from ..compiler.frontend.reads import EvaluationRead, NameRead, PartRead, Read, 
 from ..compiler.frontend.snapshots import (
     ArraySnapshot,
     IdentitySnapshot,
+    Identity,
     Snapshot,
     ValueSnapshot,
     fresh_snapshot,
+    identical,
     reference_to,
     snapshot,
 )
@@ -73,6 +77,14 @@ class NameGuard:
         """Return True if the variable has the same value as during the trace."""
         return self._then.holds(self._outer.now())
 
+    def identity(self) -> Identity | None:
+        """Return the object that the global name denotes if no other one makes the guard hold as surely, or None."""
+        outer = self._outer
+        if outer.cell >= 0 or outer.names is not None or not isinstance(outer.function, weakref.ref):
+            return None
+        function, now = outer.function(), outer.now()
+        return None if function is None or now is MISSING else identical(function, (outer.name,), self._then, now)
+
     def pin(self) -> PinnedName | None:
         """Return the pinned name of the variable, which machine code can compare, or None if there is none."""
         if self._outer.names is not None:
@@ -103,6 +115,16 @@ class PartGuard:
         # A property may raise anything. The trace that follows raises it again and shows its line.
         except Exception:
             return False
+
+    def identity(self) -> Identity | None:
+        """Return the attributes of the owner that make the guard hold while they are the same objects, or None."""
+        if not isinstance(self._look, attrgetter) or not isinstance(self._owner, weakref.ref):
+            return None
+        owner, names = self._owner(), self._look.__reduce__()[1]
+        try:
+            return None if owner is None else identical(owner, names, self._then, self._look(owner))
+        except Exception:
+            return None
 
     def pin(self) -> PinnedName | None:
         """Return None: there is no pinned name, because machine code cannot look up a property of an object."""
