@@ -24,6 +24,7 @@ from .ir.walk import renumber, walk_kernel
 from .passes.common_subexpressions import common_subexpressions
 from .passes.dead_code import remove_dead_code
 from .passes.drop_checks import drop_checks
+from .passes.drop_unit_axes import drop_unit_axes
 from .passes.fold_constants import fold_constants
 from .passes.lower_exits import lower_exits
 from .passes.number_draws import number_draws
@@ -79,6 +80,7 @@ class Lowering:
 TIDY: list[tuple[str, Pass]] = [
     ("rewrite_versions", rewrite_versions),
     ("fold_constants", fold_constants),
+    ("drop_unit_axes", drop_unit_axes),
     ("simplify", simplify),
     ("drop_checks", drop_checks),
     ("common_subexpressions", common_subexpressions),
@@ -89,6 +91,7 @@ TIDY: list[tuple[str, Pass]] = [
 FORWARD: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
     ("fold_constants", fold_constants),
+    ("drop_unit_axes", drop_unit_axes),
     ("simplify", simplify),
     ("drop_checks", drop_checks),
     ("common_subexpressions", common_subexpressions),
