@@ -127,14 +127,17 @@ def is_profitable(task: Task, has_masks: bool) -> bool:
 class _Accesses:
     """Classify the array accesses of a task by the distance of the elements that neighboring lanes reach.
 
-    Lanes are neighbors along the last axis of the box. Where it is short, they go on to the next place of the other axes.
+    Lanes are neighbors along the last axis of the box. Where it is short, they go on along the other axes.
     """
 
     def __init__(self, task: Task) -> None:
         self.lane = task.indices[-1]
         self.forms = IndexForms(task)
         self.loops = {s.index for s in walk_task(task) if isinstance(s, n.For)}
-        self._known: dict[Value, bool] = {self.lane: True, **dict.fromkeys(task.indices[:-1], not runs_along_rows(task))}
+        self._known: dict[Value, bool] = {
+            self.lane: True,
+            **dict.fromkeys(task.indices[:-1], not runs_along_rows(task)),
+        }
         self._known.update(dict.fromkeys(self.loops, False))
 
     def kind(self, stmt: n.Load | n.Store | n.Atomic) -> AccessKind:

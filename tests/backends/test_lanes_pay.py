@@ -49,7 +49,11 @@ COPY = """kernel copy(x: f32[1] grad, y: f32[1] grad) {
     store y[%2], %3
   }
 }"""
-COLUMN = COPY.replace("x: f32[1]", "x: f32[2]").replace("load x[%2]", "load x[%2, %9]").replace("    %3", "    %9: i32 = const 0\n    %3")
+COLUMN = (
+    COPY.replace("x: f32[1]", "x: f32[2]")
+    .replace("load x[%2]", "load x[%2, %9]")
+    .replace("    %3", "    %9: i32 = const 0\n    %3")
+)
 PLANES = """kernel planes(x: f32[2] grad, y: f32[2] grad) {
   bounds {
     %0: i32 = const 0

@@ -78,8 +78,7 @@ def _add(x: sg.types.ndarray(sg.f64, 1), step: sg.f64 = 2.0, times: sg.i32 = 1):
 
 
 @pytest.mark.parametrize(
-    ("given", "sum_of_one"),
-    [({}, 2.0), ({"times": 3}, 6.0), ({"times": 2, "step": 0.5}, 1.0), ({"step": 4.0}, 4.0)],
+    ("given", "sum_of_one"), [({}, 2.0), ({"times": 3}, 6.0), ({"times": 2, "step": 0.5}, 1.0), ({"step": 4.0}, 4.0)]
 )
 def test_arguments_by_name_and_by_default_stand_ready(given: dict[str, Any], sum_of_one: float) -> None:
     x = sg.ndarray(sg.f64, 4)

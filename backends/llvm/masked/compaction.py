@@ -20,14 +20,7 @@ from ..errors import OK
 from ..lane_loop import each_lane
 from ..profitability import runs_along_rows
 from . import buckets
-from .function import (
-    decode_indices,
-    emit_block_loop,
-    emit_neighbor_blocks,
-    emitter,
-    start_block,
-    task_function,
-)
+from .function import decode_indices, emit_block_loop, emit_neighbor_blocks, emitter, start_block, task_function
 from .lanes import WIDE, LaneEmitter
 from .loops import counts_of
 

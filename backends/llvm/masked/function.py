@@ -29,6 +29,7 @@ from .statements import MASKED
 
 assert adstack and atomics and loops and memory, "they add their rows to the tables"
 
+
 def lower_exits_of(kernel: Kernel, index: int) -> Task:
     """Return a task of the kernel in which break, continue, return and scope are replaced by branches and flags."""
     return lower_exits(replace(kernel, tasks=(kernel.tasks[index],))).tasks[0]

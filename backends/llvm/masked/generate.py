@@ -51,8 +51,7 @@ def eligible(kernel: Kernel, index: int, target: Target | None = None) -> bool:
     Args:
         kernel: Kernel of the task.
         index: Index of the task.
-        target: The machine, where masked code is wanted only if it is estimated to be faster there; None if it is wanted
-            in any case.
+        target: The machine, if masked code is wanted only where it is estimated to be faster; None if it always is.
     """
     task = kernel.tasks[index]
     if not task.is_parallel or any(isinstance(s, n.Print) for s in walk(task.body)):

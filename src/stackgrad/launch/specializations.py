@@ -63,7 +63,19 @@ class Specialization:
         shared: The binding of all calls, once there is one, if they give no arrays and return nothing.
     """
 
-    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "checks", "held", "alive", "shared")
+    __slots__ = (
+        "program",
+        "scalars",
+        "captured",
+        "own",
+        "slots",
+        "reader",
+        "guards",
+        "checks",
+        "held",
+        "alive",
+        "shared",
+    )
 
     def __init__(self, program: Program, traced: Traced) -> None:
         self.program = program

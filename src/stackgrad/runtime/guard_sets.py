@@ -125,5 +125,3 @@ class GuardSet:
         except TypeError:
             # A guard keeps an object alive that has no weak references.
             return
-
-

@@ -18,8 +18,8 @@ from ..compiler.frontend.parts import class_attribute, is_of_class, module_names
 from ..compiler.frontend.reads import EvaluationRead, NameRead, PartRead, Read, failure, materialize
 from ..compiler.frontend.snapshots import (
     ArraySnapshot,
-    IdentitySnapshot,
     Identity,
+    IdentitySnapshot,
     Snapshot,
     ValueSnapshot,
     fresh_snapshot,
