@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..compiler.frontend.snapshots import Identity
 from .guards import Guard, NameGuard, PartGuard, hold
 
-_SINGLE = 3
+_FIRST = 3
 """Number of checks of a set after which it prepares to look at all guards of an object at once."""
 
 
@@ -72,7 +72,7 @@ class GuardSet:
         groups = self._groups
         if groups is None:
             self._asked += 1
-            if self._asked == _SINGLE:
+            if self._asked == _FIRST:
                 self._prepare()
             return hold(self.guards)
         for group in groups:
@@ -118,7 +118,7 @@ class GuardSet:
         def forget(_: object) -> None:
             known = this()
             if known is not None:
-                known._groups, known._asked = None, _SINGLE
+                known._groups, known._asked = None, _FIRST
 
         try:
             self._watched.append(weakref.ref(thing, forget))

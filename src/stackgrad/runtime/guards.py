@@ -120,7 +120,7 @@ class PartGuard:
         """Return the attributes of the owner that make the guard hold while they are the same objects, or None."""
         if not isinstance(self._look, attrgetter) or not isinstance(self._owner, weakref.ref):
             return None
-        owner, names = self._owner(), self._look.__reduce__()[1]
+        owner, names = self._owner(), tuple(self._look.__reduce__()[1])
         try:
             return None if owner is None else identical(owner, names, self._then, self._look(owner))
         except Exception:
