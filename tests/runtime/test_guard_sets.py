@@ -13,8 +13,7 @@ import pytest
 import stackgrad as sg
 from stackgrad.compiler.frontend.functions import Func
 from stackgrad.compiler.frontend.reads import NameRead, Read, attribute_read, definition_reads
-from stackgrad.runtime.guard_sets import GuardSet
-from stackgrad.runtime.guards import guards_of, hold
+from stackgrad.runtime.guards import GuardSet, guards_of, hold
 
 ASKED = 4
 """Checks after which a set looks at all attributes of an object at once."""

@@ -200,7 +200,7 @@ class CallCache:
     def _holding(self, key: tuple[Any, ...]) -> Entry | None:
         """Return the cache entry for a key, or None if a Python object that its kernel read has changed since."""
         found = self.entries.get(key)
-        if found is not None and not found.special.checks.holds():
+        if found is not None and found.special.guards and not found.special.checks.holds():
             self.drop(found)
             return None
         return found

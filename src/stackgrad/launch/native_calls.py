@@ -85,8 +85,12 @@ def situation_of(
     deciders = launcher.deciding_scalars
     if call.is_volatile:
         return None
+    taken = _CallParts(special, call, deciders)
+    if len(call.leaves) + len(special.captured) > MOST:
+        taken.is_apart = False
     try:
-        taken, held = _described(matchers, args, _CallParts(special, call, deciders), side, executable)
+        taken.take(matchers, args)
+        held = list(_LaunchArrays(special, side, executable, taken.places).held())
     except _NotNative:
         return None
     scalars = dict(zip(special.scalars, call.scalars))
@@ -97,25 +101,6 @@ def situation_of(
     deciding = tuple([_word(scalars[name]) for name in sorted(deciders)])
     key = (id(launcher), *_forms(taken.arguments, held), deciding)
     return NativeCall(key, launcher, taken.arguments, held, memory, scalars, sizes, *_pinned(special))
-
-
-def _described(
-    matchers: Sequence[Matcher],
-    args: tuple[Any, ...],
-    taken: _CallParts,
-    side: ProgramSide,
-    executable: ReadyExecutable,
-) -> tuple[_CallParts, list[LaunchArray]]:
-    """Return how the trampoline recognizes the arguments of a call and finds its arrays.
-
-    Raises:
-        _NotNative: The trampoline cannot read an argument or find an array.
-    """
-    special, call = taken.special, taken.call
-    if len(call.leaves) + len(special.captured) > MOST:
-        taken.is_apart = False
-    taken.take(matchers, args)
-    return taken, list(_LaunchArrays(special, side, executable, taken.places).held())
 
 
 def _pinned(special: Specialization) -> tuple[tuple[Guard, ...], list[PinnedName]]:

@@ -19,8 +19,7 @@ from ..backends.forks import free_in_child
 from ..backends.host.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
 from ..backends.words import address_of
 from ..compiler.errors import AdstackOverflow
-from ..runtime.guard_sets import GuardSet
-from ..runtime.guards import Guard, hold
+from ..runtime.guards import Guard, GuardSet, hold
 from ..runtime.session import RUNTIME
 
 if TYPE_CHECKING:
@@ -267,12 +266,15 @@ class NativeLaunches:
             self._unlink(next(iter(self._handles.values())))
         launcher, number = situation.launcher, next(_NUMBERS)
         executable: Any = launcher.compile()
+        patience, arrays = machine.patience, len(situation.held)
+        if arrays > _FREE_ARRAYS:
+            patience = patience_of(patience, arrays)
         standing = ReadyLaunch(
             executable,
             launcher.stats.words,
             number,
             launcher.is_sized,
-            patience_of(machine.patience, len(situation.held)) if RUNTIME.remote is None else _FOR_EVER,
+            patience if RUNTIME.remote is None else _FOR_EVER,
             situation.arguments,
             situation.held,
         )

@@ -127,7 +127,7 @@ class Known:
         for array in special.captured.values():
             if array.words[LIVING] != generation:
                 array.check_alive()
-        return special.checks.holds()
+        return not special.guards or special.checks.holds()
 
 
 def reference(value: Any) -> Reference:

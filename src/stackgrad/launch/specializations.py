@@ -19,8 +19,7 @@ from ..compiler.frontend.members import LaunchValue
 from ..compiler.frontend.protocols import ArgumentArray
 from ..data.fields.array import Array
 from ..data.leaves import ArgumentMismatch, ForeignArray, Leaf
-from ..runtime.guard_sets import GuardSet
-from ..runtime.guards import guards_of
+from ..runtime.guards import NO_GUARDS, GuardSet, guards_of
 from .bound import GRAD
 from .program import Binding, Program
 from .results import ResultReader
@@ -93,7 +92,7 @@ class Specialization:
         self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
         self.reader = None if traced.result is None else ResultReader(traced.result)
         self.guards = program.guards = guards_of(traced.reads)
-        self.checks = GuardSet(self.guards)
+        self.checks = GuardSet(self.guards) if self.guards else NO_GUARDS
         self.held: list[Any] = []
         self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
         self.shared: Binding | None = None
