@@ -15,7 +15,7 @@ from stackgrad.compiler.frontend.functions import Func
 from stackgrad.compiler.frontend.reads import NameRead, Read, attribute_read, definition_reads
 from stackgrad.runtime.guards import GuardSet, guards_of, hold
 
-ASKED = 4
+ASKED = 10
 """Checks after which a set looks at all attributes of an object at once."""
 
 

@@ -252,7 +252,7 @@ def hold(guards: Iterable[Guard]) -> bool:
 # ---- asking together ------------------------------------------------------------------------------------------------
 # A set keeps nothing alive that its guards do not. It compares the address of an object only while the object lives.
 
-_FIRST = 3
+_FIRST = 8
 """Number of checks of a set after which it prepares to look at all guards of an object at once."""
 
 
