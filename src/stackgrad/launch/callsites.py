@@ -78,19 +78,17 @@ class CallSite:
 
     def missed(self, *args: Any, **keywords: Any) -> Any:
         """Launch a call that fits no ready launch without guards: by one with guards that hold, or through Python."""
-        if KEYWORD in keywords:
-            return self._call(args, keywords)
-        cache = self._kernel.cache()
-        if keywords or len(args) != len(cache.names):
-            # Ready launches know arguments by position only.
-            return self.free.function(*cache.arranged(args, keywords))  # type: ignore[misc]
         guarded = self.guarded
-        if guarded is None or not guarded.holds(args):
-            return self._call(args, keywords)
+        if guarded is None or keywords or not guarded.holds(args):
+            return self.unfit(*args, **keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
     def unfit(self, *args: Any, **keywords: Any) -> Any:
-        """Launch through Python a call for which the trampoline has no ready launch."""
+        """Launch through Python a call without a ready launch; bring arguments into order, which one may then fit."""
+        if KEYWORD not in keywords:
+            cache = self._kernel.cache()
+            if keywords or len(args) != len(cache.names):
+                return self.free.function(*cache.arranged(args, keywords))  # type: ignore[misc]
         return self._call(args, keywords)
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
