@@ -80,15 +80,11 @@ class CallSite:
         """Launch a call that fits no ready launch without guards: by one with guards that hold, or through Python."""
         guarded = self.guarded
         if guarded is None or keywords or not guarded.holds(args):
-            return self.unfit(*args, **keywords)
+            return self._call(args, keywords)
         return guarded.function(*args)  # type: ignore[misc]
 
     def unfit(self, *args: Any, **keywords: Any) -> Any:
-        """Launch through Python a call without a ready launch; bring arguments into order, which one may then fit."""
-        if KEYWORD not in keywords:
-            cache = self._kernel.cache()
-            if keywords or len(args) != len(cache.names):
-                return self.free.function(*cache.arranged(args, keywords))  # type: ignore[misc]
+        """Launch through Python a call for which the trampoline has no ready launch."""
         return self._call(args, keywords)
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
@@ -100,6 +96,9 @@ class CallSite:
         cache = self._kernel.cache()
         if keywords or len(args) != len(cache.names):
             args = cache.arranged(args, keywords)
+            if self.free.function is not None:
+                # Ready launches know arguments by position only, and one may fit now.
+                return self.free.function(*args)
         result = self._launch(cache, args)
         self._waited += 1
         if self._waited >= self._wait and not RUNTIME.words[WATCHED]:
