@@ -25,6 +25,7 @@ from .passes.block_regions import refuse_draws
 from .passes.common_subexpressions import common_subexpressions
 from .passes.dead_code import remove_dead_code
 from .passes.drop_checks import drop_checks
+from .passes.drop_unit_axes import drop_unit_axes
 from .passes.fold_constants import fold_constants
 from .passes.lower_blocks import has_blocks, lower_blocks
 from .passes.lower_exits import lower_exits
@@ -82,6 +83,7 @@ class Lowering:
 TIDY: list[tuple[str, Pass]] = [
     ("rewrite_versions", rewrite_versions),
     ("fold_constants", fold_constants),
+    ("drop_unit_axes", drop_unit_axes),
     ("simplify", simplify),
     ("drop_checks", drop_checks),
     ("common_subexpressions", common_subexpressions),
@@ -93,6 +95,7 @@ FORWARD: list[tuple[str, Pass]] = [
     ("split_tasks", split_tasks),
     ("lower_blocks", lower_blocks),
     ("fold_constants", fold_constants),
+    ("drop_unit_axes", drop_unit_axes),
     ("simplify", simplify),
     ("drop_checks", drop_checks),
     ("common_subexpressions", common_subexpressions),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (  # noqa: F401 - each registers what it measures
+    bench_boxes,
     bench_compile,
     bench_control,
     bench_import,

@@ -114,3 +114,32 @@ class Cold(Bench):
         """Launch a new kernel and then its gradient for the first time, which compiles both."""
         self.program.forward()
         self.program.reverse()
+
+
+class Wide(Bench):
+    """Measure repeated launches of a kernel with as many arrays as a rigid-body solver has, called by keyword."""
+
+    params = (ARCHES,)
+    param_names = ("arch",)
+
+    def setup(self, arch: str) -> None:
+        """Compile the kernel and launch it until nothing is left to prepare."""
+        start(arch)
+        fields = [sg.field(sg.f32, 4) for _ in range(96)]
+
+        @sg.kernel
+        def run(step: sg.f32):  # type: ignore[no-untyped-def, valid-type]
+            for i in range(4):
+                for x in sg.static(fields):
+                    x[i] += step
+
+        self.run = run
+        repeated(self.forward, 8)
+
+    def forward(self) -> None:
+        """Launch the kernel once."""
+        self.run(step=1.0)
+
+    def time_forward_x1000(self, arch: str) -> None:
+        """Launch the kernel 1000 times, then wait for the device."""
+        repeated(self.forward)

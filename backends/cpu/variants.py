@@ -54,8 +54,8 @@ class Variants:
         # Kernels that want no masked code do without this import.
         from ..llvm import masked
 
-        forced = self.options.lanes is not None
-        tasks = [k for k in self.layout.variants if masked.eligible(self.kernel, k, forced)]
+        judged = self.target if self.options.lanes is None else None
+        tasks = [k for k in self.layout.variants if masked.eligible(self.kernel, k, judged)]
         if not tasks:
             return {}
         self._generated = generate_later(masked.generate_masked, self.kernel, self.options, self.target)

@@ -259,10 +259,13 @@ class ReadyLaunch:
         self.pin(pins)
         self.sizes = sizes
         words[h.BORN], words[h.HEAP_EPOCH] = generation, epoch
-        words[h.MOVED], words[h.LAUNCHED] = 1, 0
+        words[h.MOVED], words[h.LAUNCHED] = 0, 0
         at = self._entries
         for one in held:
             words[at + h.E_VERSION], words[at + h.E_BYTES] = one.version, one.bytes
+            # Python has found arrays that are always the same to be different memory.
+            if one.source != h.FIXED:
+                words[h.MOVED] = 1
             at += h.ARRAY
         if not self.is_orphan:
             words[h.VALID] = h.READY

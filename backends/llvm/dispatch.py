@@ -18,11 +18,17 @@ from .clock import clock, slot
 from .errors import FAILED, OK
 from .function import NOTHING, TWICE, bounds_function, iteration_count, task_function
 from .polls import poll
-from .profitability import is_profitable
+from .profitability import is_profitable, runs_along_rows
 from .task_threads import LANES, TaskCode, filled_address, run_on_this_thread, run_on_threads, whole_range_arguments
 
 WORTH = 16
 """Least number of iterations for which masked code is made, unless the options ask for masked code always."""
+
+FEW = 8
+"""Number of neighbors on the last axis below which a block, which ends where the axis does, has too few lanes in use.
+
+A block of one neighbor takes as long as six iterations of branching code: it decodes its number by divisions.
+"""
 
 
 def launch_function(m: ModuleState) -> ir.LLVMFunction:
@@ -101,10 +107,12 @@ class _Dispatch:
     def __init__(self, m: ModuleState, b: IRBuilder, block: ir.LLVMValue, index: int, task: Task) -> None:
         self.m, self.b, self.block, self.index = m, b, block, index
         self.function = b.function
+        self.last_axis = len(task.indices) - 1
+        self.has_rows = self.last_axis > 0 and runs_along_rows(task)
         self.has_stacks = any(stack.task == index for stack in m.layout.stacks)
         self.spreads = m.options.threads > 1 and m.sharing(index).pays
         # Where masked code is preferred, branching code runs seldom and is not written twice.
-        additions = NOTHING if m.options.lanes != 0 and is_profitable(task) else TWICE
+        additions = NOTHING if m.options.lanes != 0 and is_profitable(task, m.target.vector_masks) else TWICE
         self.branching = task_function(m, index, task, inline=not self.spreads, additions=additions)
         self.count = iteration_count(b, m, block, index, len(task.indices))
 
@@ -140,8 +148,11 @@ class _Dispatch:
 
     def _wanted(self) -> ir.LLVMValue:
         """Return the condition that the task has enough iterations, and rows for all lanes, to run as masked code."""
-        b, least = self.b, WORTH if self.m.options.lanes is None else 1
-        enough = b.icmp_unsigned(">=", self.count, const(I64, least))
+        b, is_free = self.b, self.m.options.lanes is None
+        enough = b.icmp_unsigned(">=", self.count, const(I64, WORTH if is_free else 1))
+        if is_free and self.has_rows:
+            neighbors = b.load(slot(b, self.block, self.m.layout.boxes[self.index] + 16 * self.last_axis + 8), I64)
+            enough = b.and_(enough, b.icmp_unsigned(">=", neighbors, const(I64, FEW)))
         if not self.has_stacks:
             return enough
         lanes = b.load(slot(b, self.block, self.m.layout.lanes[self.index]), I64)

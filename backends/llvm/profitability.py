@@ -11,7 +11,7 @@ updates of elements that lanes may share are made one by one, through memory. Ar
 
 from __future__ import annotations
 
-from ...compiler.analysis.affine import IndexForms
+from ...compiler.analysis.affine import IndexForms, extents
 from ...compiler.ir import nodes as n
 from ...compiler.ir.kernels import Task
 from ...compiler.ir.nodes import STATEMENTS
@@ -55,6 +55,17 @@ _LANES = {
 
 Measured on a processor with AVX-512 (AMD EPYC).
 """
+_LANES_WITHOUT_MASKS = _LANES | {
+    ("apart", n.Load): 1.2,
+    ("apart", n.Store): 1.3,
+    ("apart", n.Atomic): 2.2,
+    ("across", n.Store): 2.0,
+    ("across", n.Atomic): 3.6,
+}
+"""The same on a machine that keeps masks in vectors, in a block of 32 lanes, which are gathered and scattered singly.
+
+Measured with AVX2: a copy of 4096 elements, one or four of them anywhere for each lane, less the copy of a run.
+"""
 OTHERS = 0.75
 """Branching code is chosen if it takes less than this part of the time of masked code: both times are estimates."""
 _ORDINARY: Table[type[Stmt], float] = Table(
@@ -77,20 +88,35 @@ _ORDINARY.update(
     }
 )
 
+SHORT = 16
+"""Iterations along the last axis below which a block is not cut at the end of a row."""
 
 _PURE = (n.Op, n.Cast, n.BitCast, n.Within, n.Load)
 """Statements that give all lanes one value if their operands are the same in all lanes."""
 
 
-def is_profitable(task: Task) -> bool:
-    """Return True if a parallel task is estimated to run faster as masked code."""
-    accesses = _Accesses(task)
+def runs_along_rows(task: Task) -> bool:
+    """Return True if the iterations of a block are neighbors along the last axis of the box."""
+    if len(task.indices) == 1:
+        return True
+    begin, end = extents(task)[-1]
+    return bool(begin.terms or end.terms) or end.constant - begin.constant >= SHORT
+
+
+def is_profitable(task: Task, has_masks: bool) -> bool:
+    """Return True if a parallel task is estimated to run faster as masked code.
+
+    Args:
+        task: The task.
+        has_masks: True if the machine has registers for masks.
+    """
+    accesses, costs = _Accesses(task), _LANES if has_masks else _LANES_WITHOUT_MASKS
     alone = lanes = 0.0
     for stmt, often in weighted_statements(task):
         if isinstance(stmt, ACCESSES):
             kind = accesses.kind(stmt)
             alone += often * _ALONE[kind, type(stmt)]
-            lanes += often * _LANES[kind, type(stmt)]
+            lanes += often * costs[kind, type(stmt)]
         else:
             time = OPS[stmt.op].cost * ADDITION if isinstance(stmt, n.Op) else _ORDINARY.get(type(stmt), 0.0)
             alone += often * time
@@ -101,14 +127,17 @@ def is_profitable(task: Task) -> bool:
 class _Accesses:
     """Classify the array accesses of a task by the distance of the elements that neighboring lanes reach.
 
-    Lanes are neighbors along the last axis of the box.
+    Lanes are neighbors along the last axis of the box. Where it is short, they go on along the other axes.
     """
 
     def __init__(self, task: Task) -> None:
         self.lane = task.indices[-1]
         self.forms = IndexForms(task)
         self.loops = {s.index for s in walk_task(task) if isinstance(s, n.For)}
-        self._known: dict[Value, bool] = {self.lane: True, **dict.fromkeys(task.indices[:-1], False)}
+        self._known: dict[Value, bool] = {
+            self.lane: True,
+            **dict.fromkeys(task.indices[:-1], not runs_along_rows(task)),
+        }
         self._known.update(dict.fromkeys(self.loops, False))
 
     def kind(self, stmt: n.Load | n.Store | n.Atomic) -> AccessKind:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from operator import is_
+from operator import attrgetter, is_
 from types import BuiltinMethodType, CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,6 +85,13 @@ class MethodSnapshot:
         function, owner = method_parts(found)
         self._function, self._owner = snapshot(function, 0), snapshot(owner, 0)
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the attributes of such a method that tell it apart; empty for a method of a class written in C."""
+        if self._kind is MethodType:
+            return "__func__", "__self__"
+        return ("func", "receiver") if self._kind is BoundFunc else ()
+
     def holds(self, now: Any) -> bool:
         """Return True if `now` is a bound method of the same function and the same object."""
         if type(now) is not self._kind:
@@ -147,10 +154,12 @@ class FunctionSnapshot:
 class ItemsSnapshot:
     """An `ItemsSnapshot` is the snapshot of a list, tuple or dictionary, which is compared item by item.
 
-    The items themselves are kept if all of them are numbers.
+    Attributes:
+        then: the items themselves if all of them are numbers, else None.
+        parts: the snapshot of each item.
     """
 
-    __slots__ = ("_kind", "_names", "_keys", "_then", "_parts")
+    __slots__ = ("_kind", "_names", "_keys", "then", "parts")
 
     def __init__(self, found: Any, depth: int, fresh: Fresh | None = None) -> None:
         self._kind = type(found)
@@ -159,12 +168,17 @@ class ItemsSnapshot:
         self._keys = None if is_named else ItemsSnapshot(tuple(found), depth - 1)
         items = _items(found)
         others = [None] * len(items) if fresh is None else fresh.items(found)
-        self._parts = tuple(snapshot(item, depth - 1, other) for item, other in zip(items, others))
-        self._then = items if all(isinstance(part, ValueSnapshot) for part in self._parts) else None
+        self.parts = tuple(snapshot(item, depth - 1, other) for item, other in zip(items, others))
+        self.then = items if all(isinstance(part, ValueSnapshot) for part in self.parts) else None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Return True for a tuple of numbers, which cannot change as long as it is alive."""
+        return self._kind is tuple and self.then is not None
 
     def holds(self, now: Any) -> bool:
         """Return True if the container `now` has as many items and each item equals that of the snapshot."""
-        if type(now) is not self._kind or len(now) != len(self._parts):
+        if type(now) is not self._kind or len(now) != len(self.parts):
             return False
         if self._names is not None:
             if tuple(now) != self._names:
@@ -173,9 +187,9 @@ class ItemsSnapshot:
             return False
         items = _items(now)
         # Identical items need no comparison of their words.
-        if self._then is not None and all(map(is_, items, self._then)):
+        if self.then is not None and all(map(is_, items, self.then)):
             return True
-        return all([part.holds(item) for part, item in zip(self._parts, items)])
+        return all([part.holds(item) for part, item in zip(self.parts, items)])
 
 
 def _items(found: Any) -> tuple[Any, ...]:
@@ -301,6 +315,49 @@ def fresh_snapshot(found: Any, again: Any) -> tuple[Snapshot, dict[int, Any]]:
     """
     inside: dict[int, Any] = {}
     return snapshot(found, _FRESH_DEPTH, Fresh(again, inside)), inside
+
+
+class Identity(NamedTuple):
+    """An `Identity` says that a snapshot holds while attributes, or global names, denote the same objects.
+
+    Attributes:
+        owner: the object with the attributes, or the function with the global names.
+        names: the attributes or global names; a dot leads to an attribute of an attribute.
+        values: the object that each of them denotes.
+    """
+
+    owner: Any
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+def identical(owner: Any, names: tuple[str, ...], then: Snapshot, now: Any) -> Identity | None:
+    """Return the identity that makes a snapshot hold, or None if there is none.
+
+    Args:
+        owner: the object that was looked at.
+        names: what was read of it.
+        then: the snapshot of the value that was read, or of the tuple of values if there are several names.
+        now: the present value.
+    """
+    if len(names) > 1:
+        parts = then.parts if isinstance(then, ItemsSnapshot) else ()
+        is_all = len(parts) == len(names) and all(_is_fixed(part, one) for part, one in zip(parts, now))
+        return Identity(owner, names, tuple(now)) if is_all else None
+    (name,) = names
+    if isinstance(then, MethodSnapshot) and then.parts and then.holds(now):
+        dotted = tuple(f"{name}.{part}" for part in ("__class__", *then.parts))
+        return Identity(owner, dotted, attrgetter(*dotted)(owner))
+    return Identity(owner, names, (now,)) if _is_fixed(then, now) else None
+
+
+def _is_fixed(then: Snapshot, now: Any) -> bool:
+    """Return True if a snapshot holds for an object, and for as long as it is alive."""
+    if isinstance(then, IdentitySnapshot):
+        return then.holds(now)
+    if isinstance(then, ItemsSnapshot):
+        return then.is_fixed and then.holds(now) and then.then is now
+    return isinstance(then, ValueSnapshot) and then.then is now
 
 
 def reference_to(value: Any) -> Callable[[], Any]:

@@ -6,11 +6,13 @@ Also test which updates are atomic if code that may run on several threads runs 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from stackgrad.backends.base import Draws, Options, Sizes
 from stackgrad.backends.codegen import sharing
+from stackgrad.backends.codegen.target import CPU
 from stackgrad.backends.cpu.backend import CpuBackend, CpuExecutable
 from stackgrad.backends.llvm import task_threads
 from stackgrad.backends.llvm.masked import eligible, lanes_by_task
@@ -48,6 +50,21 @@ COPY = """kernel copy(x: f32[1] grad, y: f32[1] grad) {
     store y[%2], %3
   }
 }"""
+COLUMN = (
+    COPY.replace("x: f32[1]", "x: f32[2]")
+    .replace("load x[%2]", "load x[%2, %9]")
+    .replace("    %3", "    %9: i32 = const 0\n    %3")
+)
+PLANES = """kernel planes(x: f32[2] grad, y: f32[2] grad) {
+  bounds {
+    %0: i32 = const 0
+    %1: i32 = shape y, 0
+    %2: i32 = const 3
+  } parallel %3: i32, %4: i32 in %0 .. %1, %0 .. %2 {
+    %5: f32 = load x[%3, %4]
+    store y[%3, %4], %5
+  }
+}"""
 SINES = " ".join(f"%{k}: f32 = sin %{k - 1 if k > 20 else 7}" for k in range(20, 28))
 
 
@@ -55,22 +72,28 @@ def with_work(text: str, work: str = "") -> str:
     return text.replace("WORK", work).replace("add %8, %7", "add %8, %27" if work else "add %8, %7")
 
 
+@pytest.mark.parametrize("has_masks", [False, True])
 @pytest.mark.parametrize(
     ("text", "forward", "gradient"),
     [
         (with_work(ROWS), False, False),
         (with_work(ROWS, SINES), True, True),
         (with_work(COLUMNS), True, True),
-        (GATHER, True, False),
+        (GATHER, None, False),
+        (COLUMN, None, None),
         (COPY, True, True),
+        (PLANES, False, False),
     ],
-    ids=["rows", "rows-of-sines", "columns", "gather", "copy"],
+    ids=["rows", "rows-of-sines", "columns", "gather", "column", "copy", "planes"],
 )
-def test_tasks_that_walk_rows_or_update_one_by_one_have_no_lanes(text: str, forward: bool, gradient: bool) -> None:
-    kernel = parse_kernel(text)
-    for made, pays in ((prepare_forward(kernel).kernel, forward), (prepare_reverse(kernel).kernel, gradient)):
-        assert eligible(made, 0, forced=False) == pays and eligible(made, 0)
-        target = CpuBackend().target
+def test_tasks_that_walk_rows_or_update_one_by_one_have_no_lanes(
+    text: str, forward: bool | None, gradient: bool | None, has_masks: bool
+) -> None:
+    """Without registers for masks, elements anywhere are no faster to load for many lanes than for one (None)."""
+    kernel, target = parse_kernel(text), replace(CPU, vector_masks=has_masks)
+    for made, wanted in ((prepare_forward(kernel).kernel, forward), (prepare_reverse(kernel).kernel, gradient)):
+        pays = has_masks if wanted is None else wanted
+        assert eligible(made, 0, target) == pays and eligible(made, 0)
         assert bool(lanes_by_task(made, Options(), target)) == pays
         assert lanes_by_task(made, Options(lanes=8), target) == {0: 8}
 

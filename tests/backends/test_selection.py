@@ -13,7 +13,8 @@ from stackgrad.backends.codegen.gates import ScanPlan, selection
 from stackgrad.backends.launching.launcher import NO_DRAWS
 from stackgrad.backends.llvm.masked.buckets import COUNT, LONGEST
 from stackgrad.backends.llvm.masked.compaction import CHUNK
-from stackgrad.backends.llvm.masked.function import lower_exits_of, runs_along_rows
+from stackgrad.backends.llvm.masked.function import lower_exits_of
+from stackgrad.backends.llvm.profitability import runs_along_rows
 from stackgrad.compiler.ir.parser import parse_kernel
 from stackgrad.harness.testing.bounds import run_bounded
 

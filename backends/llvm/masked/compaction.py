@@ -18,16 +18,9 @@ from ...codegen.gates import Gate, ScanPlan
 from ...codegen.types import I32, I64, PTR, const
 from ..errors import OK
 from ..lane_loop import each_lane
+from ..profitability import runs_along_rows
 from . import buckets
-from .function import (
-    decode_indices,
-    emit_block_loop,
-    emit_neighbor_blocks,
-    emitter,
-    runs_along_rows,
-    start_block,
-    task_function,
-)
+from .function import decode_indices, emit_block_loop, emit_neighbor_blocks, emitter, start_block, task_function
 from .lanes import WIDE, LaneEmitter
 from .loops import counts_of
 

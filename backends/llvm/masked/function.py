@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ....compiler.analysis.affine import extents
 from ....compiler.ir import nodes as n
 from ....compiler.ir.kernels import Kernel, Task
 from ....compiler.ir.walk import walk
@@ -22,15 +21,13 @@ from ...codegen.builder import IRBuilder
 from ...codegen.emit import ModuleState
 from ...codegen.types import F64, I32, I64, const, pointer
 from ..errors import OK
+from ..profitability import runs_along_rows
 from . import adstack, atomics, loops, memory
 from .lanes import WIDE, LaneEmitter
 from .masks import Masks
 from .statements import MASKED
 
 assert adstack and atomics and loops and memory, "they add their rows to the tables"
-
-SHORT = 16
-"""Iterations along the last axis below which a block is not cut at the end of a row."""
 
 
 def lower_exits_of(kernel: Kernel, index: int) -> Task:
@@ -77,14 +74,6 @@ def emitter(m: ModuleState, function: ir.LLVMFunction, index: int, task: Task, l
     if any(isinstance(s, n.Random) for s in walk(task.body)):
         e.draws = e.alloca(e.wide(I32))
     return e
-
-
-def runs_along_rows(task: Task) -> bool:
-    """Return True if the iterations of a block are neighbors along the last axis of the box."""
-    if len(task.indices) == 1:
-        return True
-    begin, end = extents(task)[-1]
-    return bool(begin.terms or end.terms) or end.constant - begin.constant >= SHORT
 
 
 def emit_block_loop(e: LaneEmitter, along: bool, content: Callable[[ir.LLVMValue], None]) -> None:

@@ -13,9 +13,9 @@ from ...codegen.emit import MASKED_SITES, ModuleState
 from ...codegen.gates import selection
 from ...codegen.target import Target
 from ..module import Generated
-from ..profitability import is_profitable
+from ..profitability import is_profitable, runs_along_rows
 from .compaction import selecting_function
-from .function import lower_exits_of, masked_function, runs_along_rows
+from .function import lower_exits_of, masked_function
 
 LANES = 64
 FEWER = ((24, LANES), (64, 32), (1 << 62, 16))
@@ -42,18 +42,20 @@ LOCAL_MEMORY = 1 << 17
 """Most bytes that the local arrays of a block may take of the stack of a thread."""
 
 
-def eligible(kernel: Kernel, index: int, forced: bool = True) -> bool:
+def eligible(kernel: Kernel, index: int, target: Target | None = None) -> bool:
     """Return True if a task can have masked code: it is parallel, does not print, and has no large local arrays.
 
     Args:
         kernel: Kernel of the task.
         index: Index of the task.
-        forced: Masked code is wanted also where branching code is estimated to be faster.
+        target: The machine, if masked code is wanted only where it is estimated to be faster; None if it always is.
     """
     task = kernel.tasks[index]
     if not task.is_parallel or any(isinstance(s, n.Print) for s in walk(task.body)):
         return False
-    return _local_bytes(kernel, index) * 4 <= LOCAL_MEMORY and (forced or is_profitable(task))
+    if _local_bytes(kernel, index) * 4 > LOCAL_MEMORY:
+        return False
+    return target is None or is_profitable(task, target.vector_masks)
 
 
 def _local_bytes(kernel: Kernel, index: int) -> int:
@@ -100,8 +102,8 @@ def lanes_by_task(kernel: Kernel, options: Options, target: Target) -> dict[int,
     """Return the number of lanes of each task that has masked code under these options."""
     if options.lanes == 0:
         return {}
-    forced = options.lanes is not None
-    tasks = [k for k in range(len(kernel.tasks)) if eligible(kernel, k, forced)]
+    judged = target if options.lanes is None else None
+    tasks = [k for k in range(len(kernel.tasks)) if eligible(kernel, k, judged)]
     return {k: lanes_of(kernel, k, options, target) for k in tasks}
 
 

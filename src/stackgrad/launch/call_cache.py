@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.errors import CallError, Span, warn
 from ..data.leaves import ArgumentMismatch
-from ..runtime.guards import hold
 from ..runtime.session import RUNTIME
 from ..runtime.usage_errors import KernelWarning
 from .aliasing import is_among
@@ -201,7 +200,7 @@ class CallCache:
     def _holding(self, key: tuple[Any, ...]) -> Entry | None:
         """Return the cache entry for a key, or None if a Python object that its kernel read has changed since."""
         found = self.entries.get(key)
-        if found is not None and not hold(found.special.guards):
+        if found is not None and found.special.guards and not found.special.checks.holds():
             self.drop(found)
             return None
         return found

@@ -94,17 +94,20 @@ class CallSite:
             given = without_stream(keywords, self.is_grad)
             with on(keywords[KEYWORD]):
                 return self.first(*args, **given)
-        result = self._launch(self._kernel.cache(), args, keywords)
-        if not keywords:
-            self._waited += 1
-            if self._waited >= self._wait and not RUNTIME.words[WATCHED]:
-                self._stand(args)
-        return result
-
-    def _launch(self, cache: CallCache, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Repeat the launch that is cached for these argument objects, or execute the call as a new one."""
+        cache = self._kernel.cache()
         if keywords or len(args) != len(cache.names):
             args = cache.arranged(args, keywords)
+            if self.free.function is not None:
+                # Ready launches know arguments by position only, and one may fit now.
+                return self.free.function(*args)
+        result = self._launch(cache, args)
+        self._waited += 1
+        if self._waited >= self._wait and not RUNTIME.words[WATCHED]:
+            self._stand(args)
+        return result
+
+    def _launch(self, cache: CallCache, args: tuple[Any, ...]) -> Any:
+        """Repeat the launch that is cached for these argument objects, or execute the call as a new one."""
         known = cache.known(args)
         if known is not None:
             is_seen = RUNTIME.words[WATCHED] and self._is_seen()
@@ -202,8 +205,6 @@ class CallSite:
         from .native_calls import situation_of
 
         cache = self._kernel.cache()
-        if len(args) != len(cache.matchers):
-            return None
         entry, call, binding = self.bind(cache, args)
         side = self._side(entry.special.program)
         found = situation_of(cache.matchers, args, call, entry.special, side, binding)

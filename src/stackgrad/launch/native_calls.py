@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from .specializations import Specialization
 
 MOST = 64
-"""Number of arrays of a launch that can stand ready; each pair of them is compared to see that it is different memory.
+"""Number of arrays of a launch that may be other ones in each call, since each pair is compared then.
+
+A launch with more arrays is for these arrays alone, which Python has found to be different memory.
 """
 
 
@@ -81,10 +83,13 @@ def situation_of(
     if executable is None or executable.calls_back:
         return None
     deciders = launcher.deciding_scalars
-    taken = _CallParts(special, call, deciders)
-    if call.is_volatile or not taken.take(matchers, args):
+    if call.is_volatile:
         return None
+    taken = _CallParts(special, call, deciders)
+    if len(call.leaves) + len(special.captured) > MOST:
+        taken.is_apart = False
     try:
+        taken.take(matchers, args)
         held = list(_LaunchArrays(special, side, executable, taken.places).held())
     except _NotNative:
         return None
@@ -115,7 +120,13 @@ class _NotNative(Exception):
 
 
 class _CallParts:
-    """Collect, for the trampoline, how to recognize each argument of a call, and where each array is found."""
+    """Collect, for the trampoline, how to recognize each argument of a call, and where each array is found.
+
+    Attributes:
+        arguments: The arguments that were described.
+        places: Where the arrays of these arguments are found.
+        is_apart: True if a call with other arrays may be recognized too, since all arrays of this call are different.
+    """
 
     def __init__(self, special: Specialization, call: Call, deciding: frozenset[str]) -> None:
         self.special = special
@@ -123,27 +134,21 @@ class _CallParts:
         self.deciding = deciding
         self.arguments: list[ExpectedArgument] = []
         self.places: list[_LeafPlace] = []
+        self.is_apart = self._are_apart()
 
-    def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> bool:
-        """Describe each argument of a call for the trampoline. Return False if the trampoline cannot read one.
-
-        A caller may leave out arguments only if they are numbers.
-        """
-        call, apart, begin = self.call, self._are_apart(), (0, 0)
-        try:
-            for k, (matcher, value, end) in enumerate(zip(matchers, args, call.ends)):
-                self._take(k, matcher, value, call.leaves[begin[0] : end[0]], end[1] - begin[1], apart)
-                begin = end
-        except _NotNative:
-            return False
-        return True
+    def take(self, matchers: Sequence[Matcher], args: tuple[Any, ...]) -> None:
+        """Describe each argument of a call for the trampoline. Raise _NotNative if the trampoline cannot read one."""
+        call, begin = self.call, (0, 0)
+        for k, (matcher, value, end) in enumerate(zip(matchers, args, call.ends)):
+            self._take(k, matcher, value, call.leaves[begin[0] : end[0]], end[1] - begin[1])
+            begin = end
 
     def _are_apart(self) -> bool:
         """Return True if no array of the call is the same as another one or as one that the kernel captured."""
         call, own = self.call, self.special.own
         return call.shared is None and not (own and any([is_among(leaf, own) for leaf in call.leaves]))
 
-    def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int, apart: bool) -> None:
+    def _take(self, k: int, matcher: Matcher, value: Any, leaves: list[Leaf], scalars: int) -> None:
         """Describe one argument for the trampoline, with its numbers and arrays.
 
         Args:
@@ -152,7 +157,6 @@ class _CallParts:
             value: The argument.
             leaves: The arrays in the argument.
             scalars: The number of scalars in the argument.
-            apart: True if all arrays of the call are different.
         """
         if isinstance(matcher, ScalarMatcher):
             if not takes(matcher.dtype):
@@ -162,7 +166,7 @@ class _CallParts:
             return
         if scalars or not isinstance(matcher, (ArrayMatcher, ObjectMatcher)):
             raise _NotNative
-        kind = _kind_of(matcher, value, leaves) if apart else h.OBJECT
+        kind = _kind_of(matcher, value, leaves) if self.is_apart else h.OBJECT
         if kind == h.OBJECT and not all(isinstance(leaf, Array) for leaf in leaves):
             raise _NotNative
         self.arguments.append(ExpectedArgument(kind, value if kind == h.OBJECT else type(value)))
@@ -204,8 +208,9 @@ class _LaunchArrays:
             yield self._held(name, *named[name])
         if any(place.argument is not None for place in self.places):
             yield from self._others()
-        if len(self.seen) > MOST:
-            raise _NotNative
+            # Adjoints are arrays, too.
+            if len(self.seen) > MOST:
+                raise _NotNative
 
     def _named(self) -> Mapping[str, tuple[_LeafPlace, bool]]:
         """Return, for each array name, where machine code finds the array, and True for the adjoint of this array."""

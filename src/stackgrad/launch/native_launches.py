@@ -19,7 +19,7 @@ from ..backends.forks import free_in_child
 from ..backends.host.handles import FAILED_NUMBER, FIRST, NEXT, OBJECT
 from ..backends.words import address_of
 from ..compiler.errors import AdstackOverflow
-from ..runtime.guards import Guard, hold
+from ..runtime.guards import Guard, GuardSet, hold
 from ..runtime.session import RUNTIME
 
 if TYPE_CHECKING:
@@ -42,7 +42,20 @@ _LINGERING: list[ReadyLaunch] = []
 """Handles that were dropped while a launch with them was under way; their memory must stay until it ends."""
 
 
+_FREE_ARRAYS = 16
+"""Number of arrays with which a launch from Python takes about a tenth of the time that a ready launch may take."""
+
 Function = Callable[..., Any]
+
+
+def patience_of(patience: int, arrays: int) -> int:
+    """Return the ticks that a launch may keep the interpreter's lock: about ten times what Python takes to launch it.
+
+    Args:
+        patience: The ticks of a launch with few arrays.
+        arrays: The number of arrays.
+    """
+    return patience * max(arrays, _FREE_ARRAYS) // _FREE_ARRAYS
 
 
 class NativeCall(NamedTuple):
@@ -110,7 +123,7 @@ class Handle:
 class _Asked(NamedTuple):
     """Hold the guards that Python checks before a call, with the cache entries that depend on each guard."""
 
-    guards: tuple[Guard, ...]
+    guards: GuardSet
     entries: dict[Entry, dict[Guard, None]]
 
 
@@ -126,7 +139,7 @@ def _by_first(handles: Sequence[Handle]) -> dict[int, _Asked]:
     for first, own in found.items():
         for entry, guards in found.get(0, {}).items() if first else ():
             own.setdefault(entry, {}).update(guards)
-    return {first: _Asked(tuple(g for guards in own.values() for g in guards), own) for first, own in found.items()}
+    return {first: _Asked(GuardSet(g for guards in own.values() for g in guards), own) for first, own in found.items()}
 
 
 class NativeLaunches:
@@ -192,7 +205,7 @@ class NativeLaunches:
         asked = self._guards.get(id(args[0]) if args else 0) or self._guards.get(0)
         if asked is None:
             return False
-        if hold(asked.guards):
+        if asked.guards.holds():
             return True
         for entry, guards in asked.entries.items():
             if not hold(guards):
@@ -253,12 +266,15 @@ class NativeLaunches:
             self._unlink(next(iter(self._handles.values())))
         launcher, number = situation.launcher, next(_NUMBERS)
         executable: Any = launcher.compile()
+        patience, arrays = machine.patience, len(situation.held)
+        if arrays > _FREE_ARRAYS:
+            patience = patience_of(patience, arrays)
         standing = ReadyLaunch(
             executable,
             launcher.stats.words,
             number,
             launcher.is_sized,
-            machine.patience if RUNTIME.remote is None else _FOR_EVER,
+            patience if RUNTIME.remote is None else _FOR_EVER,
             situation.arguments,
             situation.held,
         )

@@ -16,7 +16,6 @@ from ..backends.launching.launcher import NO_DRAWS
 from ..backends.owners import owner_of
 from ..backends.words import LIVING
 from ..data.fields.array import Array
-from ..runtime.guards import hold
 from ..runtime.session import RUNTIME, stamp
 from .bound import GRAD
 from .directions import copied_states
@@ -130,7 +129,7 @@ class Known:
         for array in special.captured.values():
             if array.words[LIVING] != generation:
                 array.check_alive()
-        return not special.guards or hold(special.guards)
+        return not special.guards or special.checks.holds()
 
 
 def reference(value: Any) -> Reference:

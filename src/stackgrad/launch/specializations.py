@@ -19,7 +19,7 @@ from ..compiler.frontend.members import LaunchValue
 from ..compiler.frontend.protocols import ArgumentArray
 from ..data.fields.array import Array
 from ..data.leaves import ArgumentMismatch, ForeignArray, Leaf
-from ..runtime.guards import guards_of
+from ..runtime.guards import NO_GUARDS, GuardSet, guards_of
 from .bound import GRAD
 from .program import Binding, Program
 from .results import ResultReader
@@ -56,12 +56,25 @@ class Specialization:
         slots: For each array parameter, (its name, the number of its leaf, True if it is the adjoint of the leaf).
         reader: The reader of the result, or None if the kernel returns nothing.
         guards: Guards of what the trace read from Python objects.
+        checks: The same guards, checked together.
         held: Objects that the specialization keeps alive.
         alive: Bindings that a tape holds, by the identities of their arrays.
         shared: The binding that all calls use, if calls pass no arrays and return nothing; None before the first call.
     """
 
-    __slots__ = ("program", "scalars", "captured", "own", "slots", "reader", "guards", "held", "alive", "shared")
+    __slots__ = (
+        "program",
+        "scalars",
+        "captured",
+        "own",
+        "slots",
+        "reader",
+        "guards",
+        "checks",
+        "held",
+        "alive",
+        "shared",
+    )
 
     def __init__(self, program: Program, traced: Traced) -> None:
         self.program = program
@@ -79,6 +92,7 @@ class Specialization:
         self.own = frozenset(map(id, [*self.captured.values(), *gradients]))
         self.reader = None if traced.result is None else ResultReader(traced.result)
         self.guards = program.guards = guards_of(traced.reads)
+        self.checks = GuardSet(self.guards) if self.guards else NO_GUARDS
         self.held: list[Any] = []
         self.alive: weakref.WeakValueDictionary[tuple[int, ...], Binding] = weakref.WeakValueDictionary()
         self.shared: Binding | None = None
