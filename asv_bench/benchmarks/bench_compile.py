@@ -29,6 +29,7 @@ KERNELS = ("three_fields", "sin_recurrence", "gated_nested", "csr_gather", "tria
 
 PASSES = (
     "split_tasks",
+    "lower_blocks",
     "lower_exits",
     "rewrite_versions",
     "fold_constants",

@@ -71,7 +71,7 @@ class ShaderFeatures:
     float64: bool = True
     int64: bool = True
     int64_atomics: bool = True
-    shared_int64_atomics: bool = False
+    shared_int64_atomics: bool = True
     float32_add: bool = True
     float64_add: bool = False
     subgroups: bool = False

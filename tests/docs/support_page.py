@@ -31,6 +31,7 @@ from stackgrad.compiler.ir.nodes import STATEMENTS  # noqa: E402
 from stackgrad.compiler.ir.nodes import Op as OpStatement  # noqa: E402
 from stackgrad.compiler.ir.ops import OPS, OpInfo  # noqa: E402
 from stackgrad.compiler.ir.parser import parse_kernel  # noqa: E402
+from stackgrad.compiler.ir.roles import BLOCKS  # noqa: E402
 from stackgrad.compiler.ir.statement import Stmt  # noqa: E402
 from stackgrad.compiler.ir.types import SCALARS, Scalar, u1  # noqa: E402
 from stackgrad.compiler.ir.walk import map_blocks, results, walk_kernel  # noqa: E402
@@ -75,13 +76,14 @@ class Column:
 
 
 def _in_llvm(key: object) -> bool:
-    return key in LLVM or key in LLVM_LOWER or key in BRANCHING
+    """Return True if LLVM has code for a key, or if a pass turns such statements into others before."""
+    return key in LLVM or key in LLVM_LOWER or key in BRANCHING or key in BLOCKS
 
 
 def _in_spirv(key: object) -> bool:
     """Return True if SPIR-V has code for a key, or if a pass removes such statements before."""
     removed = SPIRV_LOWER.holes.get(key, "").startswith("lower_exits")  # type: ignore[call-overload]
-    return key in SPIRV or key in SPIRV_LOWER or removed
+    return key in SPIRV or key in SPIRV_LOWER or removed or key in BLOCKS
 
 
 LACKS: dict[str, Callable[[object], bool]] = {

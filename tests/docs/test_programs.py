@@ -17,7 +17,7 @@ import page_preludes  # noqa: E402
 import page_programs  # noqa: E402
 from page_programs import Block, Undeclared  # noqa: E402
 
-WHOLE = ("tutorial", "guide", "how_it_works", "comparison", "costs")
+WHOLE = ("tutorial", "guide", "blocks", "how_it_works", "comparison", "costs")
 """Pages whose blocks are one program."""
 ONLY_CPU = ("costs",)
 """Pages that speak of the memory of a CPU."""
