@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from spirv_support import kernel_texts
+from spirv_support import kernel_texts, shader_texts
 from stackgrad.backends.base import Options
 from stackgrad.backends.spirv.decode import instructions
 from stackgrad.backends.spirv.emit import ShaderFeatures
@@ -61,7 +61,7 @@ def judged_kernel(kernel: Kernel, validate: Validate, options: Options, features
 )
 def test_forward(folder: str, features: ShaderFeatures, validate: Validate) -> None:
     """Debug builds have all that release builds have, and the traps."""
-    texts = list(kernel_texts(folder, every_type=folder == "ops"))
+    texts = list(shader_texts(folder, every_type=folder == "ops"))
     assert len(texts) > 15
     wrong = {name: judged(text, validate, Options(debug=True), features) for name, text in texts}
     assert not {name: said for name, said in wrong.items() if said}
@@ -76,7 +76,7 @@ def test_without_tasks(validate: Validate) -> None:
 
 def test_without_features(validate: Validate) -> None:
     """Fallbacks of devices that have less."""
-    wrong = {name: judged(text, validate, Options(), LEAST) for name, text in kernel_texts("statements", False)}
+    wrong = {name: judged(text, validate, Options(), LEAST) for name, text in shader_texts("statements", False)}
     assert not {name: said for name, said in wrong.items() if said}
 
 
@@ -103,7 +103,7 @@ def test_pairs_of_words(addresses: bool, subgroups: bool, validate: Validate) ->
     """No statement declares integers of 64 bits where there are none, and each is as valid."""
     features = replace(PAIRED, buffer_addresses=addresses, subgroups=subgroups, lists=addresses)
     seen = 0
-    for name, text in kernel_texts("statements", False):
+    for name, text in shader_texts("statements", False):
         try:
             made = generate(parse_kernel(text), Options(debug=subgroups), features)
         except Unsupported:
@@ -119,7 +119,7 @@ def test_pairs_of_words(addresses: bool, subgroups: bool, validate: Validate) ->
 def test_instructions(features: ShaderFeatures, disassemble: Callable[[Shaders, str], str]) -> None:
     """The decoder finds the instructions that SPIRV-Tools finds."""
     seen = 0
-    for name, text in kernel_texts("statements", False):
+    for name, text in shader_texts("statements", False):
         try:
             made = generate(parse_kernel(text), Options(debug=True), features)
         except Unsupported:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .checks import Untranslatable
+
 HelperBody = Callable[[str, str, list[str]], str]
 """Function from (name, type of the result, types of the parameters %a0, %a1, ...) to the lines of the function."""
 
@@ -51,6 +53,11 @@ def _list(name: str, result: str, types: list[str]) -> str:
     return "\n".join([*lines, f"  ret i32 %n{len(types)}"])
 
 
+def _refused(name: str, result: str, types: list[str]) -> str:
+    """Refuse a barrier of the program, because a block of one lane has no others to wait for."""
+    raise Untranslatable(f"{name} needs blocks of threads")
+
+
 ONE_LANE: dict[str, HelperBody] = {
     "ballot": _ballot,
     "claim": _claim,
@@ -62,6 +69,7 @@ ONE_LANE: dict[str, HelperBody] = {
     "all": _same,
     "sync": _nothing,
     "leads": _true,
+    "meet": _refused,
     "lane": _zero,
     "mask": _true,
 }
