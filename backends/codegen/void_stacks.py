@@ -21,6 +21,8 @@ ALIGN = 8
 def void_places(sizes: Collection[int], placed: Mapping[int, int], end: int) -> tuple[dict[int, int], int]:
     """Return the offsets in a row at which adstacks without slots are read, by slot size, and the row's bytes.
 
+    Code may read the top of an empty adstack without using the value, so that a readable address must be there.
+
     Args:
         sizes: Bytes that a slot of each stack without slots would have.
         placed: Offset of a stack of the row that has slots, by the bytes of its slots.

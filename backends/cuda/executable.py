@@ -90,7 +90,7 @@ class CudaExecutable(DeviceExecutable[CudaBlock]):
         self._load_host_code(host_code(kernel, layout, names, WIDTH), _LAUNCH)
 
     def _load(self) -> None:
-        """Load the code on the device, and register an error record and a print number for it."""
+        """Load the code on the device, and register where it reports errors and the number that its prints carry."""
         driver = self.device.driver
         module = driver.load(driver.assemble(self.code.text, self.code.names, self.options))
         record = self.device.records.claim(self._reader)

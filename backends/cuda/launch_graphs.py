@@ -77,7 +77,7 @@ class LaunchGraphs:
         block.put(at.word(EXECUTABLE), made.executable)
 
     def _made(self, block: ArgumentBlock, plan: Sequence[int]) -> LaunchGraph | None:
-        """Return a CUDA graph of the launch in the graph record, or None if MOST graphs exist on the device.
+        """Create and return a CUDA graph that repeats a launch, or return None if the device has MOST graphs already.
 
         Raises:
             DriverError: The driver refuses.

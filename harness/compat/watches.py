@@ -34,7 +34,7 @@ class Watch:
     """
 
     def __init__(self, peer: Any, wanted: int, *, keeps: bool = True) -> None:
-        """Wait for the first gradient.
+        """Begin to watch a program that has computed no gradient so far.
 
         Args:
             peer: Taichi, or stackgrad under its name.

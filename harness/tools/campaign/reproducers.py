@@ -43,7 +43,7 @@ class _RepeatedRun:
     chain: LaunchChain
 
     def by(self, on: RelationExecutor) -> Arrays:
-        """Return the final arrays on a backend, or the adjoints if the finding is about a gradient."""
+        """Run the launches of the finding again on an executor, and return the final arrays, or the adjoints of a gradient."""
         if self.key[0] == "forward":
             return self.chain.forward(on)
         return self.chain.gradient(on, self.chain.seeds)

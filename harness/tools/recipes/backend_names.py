@@ -21,7 +21,7 @@ TOP = "(module)"
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the backends that the search covers, without the CPU and the reference."""
+    """Return the names of the backends that the recipe looks for in the code; `cpu` and `reference` are everywhere."""
     return tuple(name for name in registry.BACKENDS if name not in ORDINARY)
 
 

@@ -152,7 +152,7 @@ def _row(table: Table[Any, Any], name: str, model: OpInfo, known: dict[Path, str
 
 
 def _change(path: Path, insertion: Insertion, title: str, about: str, known: dict[Path, str]) -> Change:
-    """Return a file change that includes all earlier changes of the same file."""
+    """Return the change that inserts a row of the new operation into a file, which `known` has with earlier changes."""
     text = insertion.apply(known.get(path) or path.read_text(encoding="utf-8"))
     known[path] = text
     return Change(path.relative_to(root()).as_posix(), insertion.line, title, about, text)
