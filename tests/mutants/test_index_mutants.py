@@ -156,6 +156,8 @@ def test_a_case_moves_an_index_forward_where_its_plan_runs_gradients_only() -> N
     for reverse, directions in ((False, {"forward"}), (True, {"forward", "reverse"})):
         judged = runner.run(Job(0, program, replace(plan, reverse=reverse))).judged
         assert {j.direction for j in judged if j.executor == "stray"} == directions
+    added = runner.run(Job(0, program, replace(plan, relations=(), positions=True))).judged
+    assert {j.direction for j in added if j.executor == "stray"} == {"forward"}
 
 
 def test_a_proof_that_reaches_too_far_drops_a_comparison() -> None:

@@ -60,7 +60,7 @@ RELATED = 0.05
 """Share of cases that check a relation, on the reference or on the backends of the case."""
 STRAYS = 0.1
 """Share of cases in which an index leads outside, on the backends of the case; see relations/out_of_bounds.py."""
-POSITIONS = 0.6
+POSITIONS = 0.45
 """Share of cases in which an index leads outside if the kernel has positions in local vectors or views.
 
 Few kernels have these, and no other check of the kernel notices one that is missing.

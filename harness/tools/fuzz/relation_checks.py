@@ -78,9 +78,10 @@ def _directions(name: str, plan: FuzzPlan) -> set[str]:
     """Return the directions in which a relation is checked.
 
     An index leads outside forward, which costs less than half of what the gradient costs, and in the gradient where
-    backends run it.
+    backends run it and the plan names the relation.
     """
-    directions = ("forward",) if name == STRAY and not plan.reverse else ("forward", "reverse")
+    is_forward = name == STRAY and not (plan.reverse and STRAY in plan.relations)
+    directions = ("forward",) if is_forward else ("forward", "reverse")
     return {d for d in directions if plan.wants(d, name)}
 
 
