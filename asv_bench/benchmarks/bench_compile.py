@@ -43,6 +43,7 @@ PASSES = (
     "number_draws",
     "serialize_products",
     "drop_checks",
+    "drop_unit_axes",
 )
 """Names of passes of the pipeline of the gradient, with the reverse transform and the counting kernel. Append only."""
 

@@ -259,17 +259,20 @@ class ReadyLaunch:
         self.pin(pins)
         self.sizes = sizes
         words[h.BORN], words[h.HEAP_EPOCH] = generation, epoch
-        words[h.MOVED], words[h.LAUNCHED] = 0, 0
-        at = self._entries
-        for one in held:
-            words[at + h.E_VERSION], words[at + h.E_BYTES] = one.version, one.bytes
-            # Python has found arrays that are always the same to be different memory.
-            if one.source != h.FIXED:
-                words[h.MOVED] = 1
-            at += h.ARRAY
+        words[h.LAUNCHED] = 0
+        self._note_arrays(held)
         if not self.is_orphan:
             words[h.VALID] = h.READY
         return True
+
+    def _note_arrays(self, held: Sequence[LaunchArray]) -> None:
+        """Write the present version and size of each array into the handle."""
+        words, at = self.words, self._entries
+        for one in held:
+            words[at + h.E_VERSION], words[at + h.E_BYTES] = one.version, one.bytes
+            at += h.ARRAY
+        # Python has found arrays that are always the same to be different memory.
+        words[h.MOVED] = int(any(one.source != h.FIXED for one in held))
 
     @property
     def is_orphan(self) -> bool:

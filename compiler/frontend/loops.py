@@ -7,7 +7,7 @@ range whose step only the launch knows.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,16 +15,16 @@ from typing import Any
 from ..ir import nodes as n
 from ..ir.kernels import Task
 from ..ir.statement import Stmt, Value
-from ..ir.types import Scalar, i32, i64, u1
+from ..ir.types import i64, u1
 from ..ir.walk import walk
-from . import type_inference
 from .activation import LoopFrame
 from .assigned_names import assigned_in_body
 from .block_sizes import block_size
 from .context import STATEMENTS, BlockUse, Tracer
 from .diagnostics import PoisonError, ProblemError, syntax_problem, type_problem
-from .domains import AxisBounds, LoopDomain, chosen, declared, domain_of, target_names
+from .domains import LoopDomain, chosen, declared, domain_of, target_names
 from .limits import check_size, static_items
+from .loop_bounds import as_value, bound_value, index_type, strided, trip_count
 from .loop_dependence import append_loop
 from .memory import declare
 from .operands import Operand, Static, integer_of, static_operand
@@ -120,8 +120,8 @@ def _serial(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
         _serial_stride(t, node, domain, domain.stride)
         return
     bounds = domain.bounds(t)
-    types = [_index_type(t, b) for b in bounds]
-    ends = [(_bound(t, b.begin, dtype), _bound(t, b.end, dtype)) for b, dtype in zip(bounds, types)]
+    types = [index_type(t, b) for b in bounds]
+    ends = [(bound_value(t, b.begin, dtype), bound_value(t, b.end, dtype)) for b, dtype in zip(bounds, types)]
     indices = [t.builder.fresh(dtype) for dtype in types]
     with _body(t, "serial", frames=len(indices)) as body:
         _declare_indices(t, node, domain, indices)
@@ -133,38 +133,12 @@ def _serial(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
 
 
 def _serial_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) -> None:
-    count, index_of = _strided(t, domain, stride)
+    count, index_of = strided(t, domain, stride)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     with _body(t, "serial") as body:
         _declare(t, target_names(node)[0], index_of(k))
         t.run(node.body)
     t.builder.emit(n.For(k, zero, count, tuple(body), 1, domain.descending, loc=t.builder.loc))
-
-
-def _index_type(t: Tracer, bounds: AxisBounds) -> Scalar:
-    """Return the type of a loop index: i32, or i64 if a bound needs it; report a bound that is no integer."""
-    dtype = i32
-    for operand in (bounds.begin, bounds.end):
-        found = integer_of(operand)
-        if found is not None:
-            dtype = dtype if type_inference.fits(found, i32) else i64
-            continue
-        try:
-            own = t.type_of(operand)
-            type_inference.check_bound(own)
-        except ProblemError as problem:
-            t.report(problem, bounds.node)
-        except PoisonError:
-            pass
-        else:
-            dtype = i64 if i64 in (dtype, type_inference.index_type(own)) else i32
-    return dtype
-
-
-def _bound(t: Tracer, operand: Operand, dtype: Scalar) -> Value:
-    """Return a loop bound converted to the index type, or 0 after a reported mistake, if the operand is no integer."""
-    usable = isinstance(operand, Value) and operand.type.is_int or integer_of(operand) is not None
-    return t.value(operand if usable else Static(0), dtype)
 
 
 @STATEMENTS.row(ast.While)
@@ -225,9 +199,9 @@ def _parallel(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
         return
     with t.block() as block:
         bounds = domain.bounds(t)
-        types = [_index_type(t, b) for b in bounds]
-        begin = tuple(_bound(t, b.begin, dtype) for b, dtype in zip(bounds, types))
-        end = tuple(_bound(t, b.end, dtype) for b, dtype in zip(bounds, types))
+        types = [index_type(t, b) for b in bounds]
+        begin = tuple(bound_value(t, b.begin, dtype) for b, dtype in zip(bounds, types))
+        end = tuple(bound_value(t, b.end, dtype) for b, dtype in zip(bounds, types))
     # Bounds with effects move into the serial task before the loop.
     if any(isinstance(s, _NOT_IN_BOUNDS) for s in walk(tuple(block))):
         t.splice(block)
@@ -270,26 +244,28 @@ def _parallel_steps(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
     could count more iterations than i32 holds.
     """
     (bounds,) = domain.bounds(t)
-    dtype = _index_type(t, bounds)
+    dtype = index_type(t, bounds)
     ends = integer_of(bounds.begin), integer_of(bounds.end)
-    begin, end = (e if e is not None else _bound(t, o, dtype) for e, o in zip(ends, (bounds.begin, bounds.end)))
+    begin, end = (e if e is not None else bound_value(t, o, dtype) for e, o in zip(ends, (bounds.begin, bounds.end)))
     count_type = i64 if domain.step == -1 and None in ends else dtype
     with t.block() as block:
         zero = t.builder.const(0, count_type)
         if isinstance(begin, int) and isinstance(end, int):
             count = t.builder.const(len(range(begin, end, domain.step)), count_type)
         else:
-            count = t.builder.cast(_trip_count(t, _as(t, begin, i64), _as(t, end, i64), domain.step), count_type)
+            count = t.builder.cast(
+                trip_count(t, as_value(t, begin, i64), as_value(t, end, i64), domain.step), count_type
+            )
     k = t.builder.fresh(count_type)
     with _task_body(t) as body:
         offset = t.builder.op("mul", t.builder.cast(k, dtype), t.builder.const(domain.step, dtype))
-        _declare(t, target_names(node)[0], t.builder.op("add", _as(t, begin, dtype), offset))
+        _declare(t, target_names(node)[0], t.builder.op("add", as_value(t, begin, dtype), offset))
         t.run(node.body)
     _append(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
 
 
 def _parallel_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) -> None:
-    count, index_of = _strided(t, domain, stride)
+    count, index_of = strided(t, domain, stride)
     with t.block() as block:
         zero = t.builder.const(0, i64)
     k = t.builder.fresh(i64)
@@ -297,39 +273,6 @@ def _parallel_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value
         _declare(t, target_names(node)[0], index_of(k))
         t.run(node.body)
     _append(t, Task(tuple(body), (k,), tuple(block), (zero,), (count,), t.builder.loc))
-
-
-def _strided(t: Tracer, domain: LoopDomain, stride: Value) -> tuple[Value, Callable[[Value], Value]]:
-    """Return the trip count of a strided loop as i64, and a function from a trip number k to the loop index.
-
-    A step of zero gives no trips. A range downward has as many trips as the range upward between the negated bounds. In
-    a parallel loop, the trips are iterations.
-    """
-    (bounds,) = domain.bounds(t)
-    op, const = t.builder.op, t.builder.const
-    dtype = i64 if i64 in (_index_type(t, bounds), type_inference.index_type(stride.type)) else i32
-    begin, end = _bound(t, bounds.begin, dtype), _bound(t, bounds.end, dtype)
-    step, zero = t.builder.cast(stride, i64), const(0, i64)
-    distance = op("sub", t.builder.cast(end, i64), t.builder.cast(begin, i64))
-    distance = op("select", op("cmp_lt", step, zero), op("neg", distance), distance)
-    # The divisor is at least 1, so that a step of zero does not trap.
-    size = op("max", op("abs", step), const(1, i64))
-    trips = op("floordiv", op("add", distance, op("sub", size, const(1, i64))), size)
-    trips = op("select", op("cmp_eq", step, zero), zero, op("max", trips, zero))
-    pace = t.builder.cast(stride, dtype)
-    return trips, lambda k: op("add", begin, op("mul", t.builder.cast(k, dtype), pace))
-
-
-def _as(t: Tracer, bound: int | Value, dtype: Scalar) -> Value:
-    return t.builder.cast(bound, dtype) if isinstance(bound, Value) else t.builder.const(bound, dtype)
-
-
-def _trip_count(t: Tracer, begin: Value, end: Value, step: int) -> Value:
-    """Return the number of trips of a range with i64 bounds, max(0, ceil((end - begin)/step)), as i64."""
-    op, size = t.builder.op, t.builder.const(abs(step), i64)
-    distance = op("sub", end, begin) if step > 0 else op("sub", begin, end)
-    rounded = op("add", distance, t.builder.const(abs(step) - 1, i64))
-    return op("max", op("floordiv", rounded, size), t.builder.const(0, i64))
 
 
 # ---- unrolled -----------------------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ class _LoopWriter(BlockWriter):
             self._fold(stmt, row)
 
     def _array(self, value: Value) -> str:
-        """Declare a local array that holds a value for each iteration of a block, emit its stores, and return its name."""
+        """Declare a local array with a value for each iteration of a block, emit its stores, and return its name."""
         if value in self.cells:
             return self.cells[value]
         name = self.name("cell")

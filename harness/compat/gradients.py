@@ -19,7 +19,11 @@ from typing import Any
 
 import headless  # type: ignore[import-not-found]
 import numpy as np
-import watches  # type: ignore[import-not-found]
+
+if __package__:
+    from . import watches
+else:  # It runs as a script, for an interpreter that may lack this package.
+    import watches  # type: ignore[import-not-found,no-redef]
 
 ENTRIES = 3
 """Number of entries of each parameter that are compared: those with the greatest derivatives."""

@@ -15,7 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import watches  # type: ignore[import-not-found]
+if __package__:
+    from . import watches
+else:  # It runs as a script, for an interpreter that may lack this package.
+    import watches  # type: ignore[import-not-found,no-redef]
 
 PICTURES = ("cv2", "matplotlib", "imageio")
 """Packages that read, draw or write pictures; a program that only draws runs without them."""

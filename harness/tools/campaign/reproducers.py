@@ -43,7 +43,7 @@ class _RepeatedRun:
     chain: LaunchChain
 
     def by(self, on: RelationExecutor) -> Arrays:
-        """Run the launches of the finding again on an executor, and return the final arrays, or the adjoints of a gradient."""
+        """Run the finding's launches again on an executor, and return the final arrays or the adjoints."""
         if self.key[0] == "forward":
             return self.chain.forward(on)
         return self.chain.gradient(on, self.chain.seeds)

@@ -80,14 +80,11 @@ def situation_of(
     if special.reader is not None or program.has_random or launcher.lowered.before or launcher.lowered.states:
         return None
     executable = launchable(launcher.compile())
-    if executable is None or executable.calls_back:
+    if executable is None or executable.calls_back or call.is_volatile:
         return None
     deciders = launcher.deciding_scalars
-    if call.is_volatile:
-        return None
     taken = _CallParts(special, call, deciders)
-    if len(call.leaves) + len(special.captured) > MOST:
-        taken.is_apart = False
+    taken.is_apart &= len(call.leaves) + len(special.captured) <= MOST
     try:
         taken.take(matchers, args)
         held = list(_LaunchArrays(special, side, executable, taken.places).held())
