@@ -16,9 +16,11 @@ from stackgrad.backends.cpu.backend import CpuBackend
 from stackgrad.backends.host import jit
 from stackgrad.backends.llvm.masked import generate_masked
 from stackgrad.backends.llvm.module import generate
+from stackgrad.compiler.driver import prepare_forward
 from stackgrad.compiler.errors import Span
 from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.passes.lower_blocks import has_blocks
 from stackgrad.runtime.session import RUNTIME
 
 _HERE = Path(__file__).parent
@@ -158,6 +160,7 @@ def test_llvm_accepts_the_lines_of_every_statement(path: Path) -> None:
         if case.invalid:
             continue
         kernel = parse_kernel(case.source(case.types[0]))
+        kernel = prepare_forward(kernel).kernel if has_blocks(kernel) else kernel
         spanned = replace(kernel, locations=(Span("k.py", 3), Span("other.py", 9)))
         try:
             text = generate(spanned, Options(debug_info=True), backend.target).text

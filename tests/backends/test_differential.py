@@ -16,6 +16,7 @@ from stackgrad.compiler.ir.kernels import Kernel
 from stackgrad.compiler.ir.nodes import STATEMENTS
 from stackgrad.compiler.ir.ops import ATOMIC_OPS, atomic_fits
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.ir.roles import BLOCKS
 from stackgrad.compiler.ir.types import SCALARS, Scalar
 from stackgrad.compiler.ir.walk import walk_kernel
 from stackgrad.reference.launch import run as interpret
@@ -186,7 +187,7 @@ def test_agrees(name: str, options: Options, capsys: pytest.CaptureFixture[str])
 def test_every_statement_is_covered() -> None:
     """By the kernels above, and by a row of one of the two tables."""
     seen = {type(s) for text in KERNELS.values() for s in walk_kernel(parse_kernel(text))}
-    assert seen == set(STATEMENTS.values())
+    assert seen == set(STATEMENTS.values()) - set(BLOCKS), "blocks are loops in code of the CPU"
     assert LOWER.missing() == [] and BRANCHING.missing() == []
     assert {*LOWER, *BRANCHING} == set(STATEMENTS.values())
 

@@ -29,6 +29,7 @@ from stackgrad.harness.tools.fuzz.plan import FuzzPlan
 from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding
 from stackgrad.harness.tools.model.source import definitions
+from stackgrad.harness.tools.page_templates import environment_of
 from stackgrad.harness.tools.strategies import sample
 
 SPEC = CampaignSpec(seed=9000, size=3)
@@ -175,7 +176,7 @@ def test_page_is_whole_and_escapes(campaign):
 
 def test_without_jinja_the_cure_is_said_before_any_work(campaign, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    environment.cache_clear()
+    environment_of.cache_clear()
     assert main(["report", str(campaign), "--reduce", "1", "--html", str(campaign / "other.html")]) == 1
     said = capsys.readouterr().err
     assert "Jinja2, which writes reports, is not installed; cure: pip install 'stackgrad[harness]'" in said

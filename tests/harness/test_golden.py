@@ -130,8 +130,8 @@ def other_emission() -> Iterator[None]:
 
 
 PLANTED = {
-    "pass": (pass_left_out("simplify"), "1.forward.02 (simplify)"),
-    "rule": (patched_rule("sin", 0, VJP["cos"][0]), "2.tangent.02 (tangent)"),
+    "pass": (pass_left_out("simplify"), "1.forward.04 (simplify)"),
+    "rule": (patched_rule("sin", 0, VJP["cos"][0]), "2.tangent.03 (tangent)"),
     "emitter": (other_emission(), "1.forward.code.kernel.00-cpu-v3"),
 }
 """By name: the change, and the stage at which it shows first."""

@@ -81,7 +81,7 @@ def test_is_what_it_is_declared_as(name: str) -> None:
     elif kind == "TypeAlias" and name != "Template":
         assert isinstance(line, ast.AnnAssign) and line.value is not None
         assert ast.unparse(line.value) == ("float" if value.is_real else "int")
-    elif kind != "TypeAlias":
+    elif kind not in ("TypeAlias", "Any"):  # Names of modules have attributes that no class declares.
         assert type(value).__name__ == kind
 
 

@@ -21,6 +21,7 @@ from stackgrad.compiler.ir.ops import OPS, result_type
 from stackgrad.compiler.ir.statement import Stmt
 from stackgrad.compiler.ir.table import TABLES, Table
 from stackgrad.harness.tools.recipes.steps import UNWRITTEN
+from stackgrad.runtime.session import RUNTIME
 
 LEAST_REASON = 10
 """Letters below which a reason says nothing."""
@@ -30,12 +31,14 @@ LEAST_REASON = 10
 def import_everything() -> dict[str, str]:
     """Import every module of the package, so that every table is filled. Gives the errors by module."""
     errors = {}
+    truth = RUNTIME.matrix_truth  # A module for programs of the peers sets it for the whole process.
     for name in sorted(tree.modules()):
         if name.rpartition(".")[2] != "__main__":
             try:
                 importlib.import_module(name)
             except Exception as error:  # whatever it is, one test names it
                 errors[name] = f"{type(error).__name__}: {error}"
+    RUNTIME.matrix_truth = truth
     return errors
 
 

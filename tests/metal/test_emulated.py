@@ -54,7 +54,9 @@ class Runs:
             if (debug, reverse) not in self._made:
                 lowered = self._lowered(reverse)
                 self._made[debug, reverse] = Launcher(lowered, self.metal, Options(debug=debug))
-            self._made[debug, reverse].run(arrays, scalars, Draws(*check.draws))
+            launcher = self._made[debug, reverse]
+            states = {copy: arrays[name].copy() for copy, name in launcher.lowered.states.items()}
+            launcher.run({**arrays, **states}, scalars, Draws(*check.draws))
         return arrays
 
     def _lowered(self, reverse: bool) -> Lowering:

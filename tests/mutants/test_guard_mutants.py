@@ -30,7 +30,7 @@ def always(*_: Any) -> bool:
 def as_numbers(self: Any, now: Any) -> bool:
     """Compare the first item only, which is wrong."""
     items = list(now.values()) if isinstance(now, dict) else list(now)
-    return len(items) == len(self._parts) and all(part.holds(item) for part, item in zip(self._parts[:1], items))
+    return len(items) == len(self.parts) and all(part.holds(item) for part, item in zip(self.parts[:1], items))
 
 
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...testing.compare import Verdict
 from ..fuzz import words
+from ..fuzz.coverage import FeatureCounts
 from ..fuzz.plan import FuzzPlan
 from ..fuzz.result import JudgedComparison, OutcomeName
 from ..fuzz.statistics import BUCKETS, Finding, Statistics
@@ -53,6 +54,8 @@ class CampaignUnit:
     by_trips: tuple[tuple[int, int, int], ...]
     milliseconds: tuple[float, ...]
     findings: tuple[UnitFinding, ...]
+    counted: int = 0
+    coverage: tuple[tuple[str, str, int, int, int], ...] = ()
     unit: int = 0
     ended: float = 0.0
 
@@ -64,12 +67,14 @@ SCHEMA = Schema(
         ("CampaignUnit", "comparisons"): words.COMPARED,
         ("CampaignUnit", "outcomes"): words.COMPARED,
         ("CampaignUnit", "features"): matching("the name of a feature", r"[A-Za-z0-9_][A-Za-z0-9 _.:*/<>=+-]*"),
+        ("CampaignUnit", "coverage"): matching("the name of a feature", r"[A-Za-z0-9_][A-Za-z0-9 _.,:*/<>=+-]*"),
         ("UnitFinding", "program"): AllowedWords("the text of a program", lambda text: len(text) <= 4 << 20),
         ("UnitFinding", "crash"): TEXT,
     },
     {
         **words.LIMITS,
-        **{("CampaignUnit", name): _COUNT for name in (*_NUMBERS, "unit", "outcomes", "by_trips")},
+        **{("CampaignUnit", name): _COUNT for name in (*_NUMBERS, "unit", "counted", "outcomes", "by_trips")},
+        ("CampaignUnit", "coverage"): _COUNT,
         ("CampaignUnit", "comparisons"): _COUNT,
         ("CampaignUnit", "features"): _COUNT,
         ("CampaignUnit", "seed"): NumberLimits(-(1 << 62), 1 << 62),
@@ -87,6 +92,7 @@ def to_plain(found: Statistics) -> Plain:
     plain["comparisons"] = [[*key, count] for key, count in sorted(found.comparisons.items())]
     plain["features"] = [[*key, count] for key, count in sorted(found.features.items())]
     plain["by_trips"] = [[low, *row] for low, row in found.by_trips.items()]
+    plain["counted"], plain["coverage"] = found.coverage.total, found.coverage.rows()
     plain["milliseconds"] = [round(ms, 2) for ms in found.milliseconds]
     plain["findings"] = [_finding(f) for f in found.findings]
     return plain
@@ -132,6 +138,7 @@ def _statistics(unit: CampaignUnit) -> Statistics:
     found.outcomes = Counter(unit.outcomes)
     found.comparisons = Counter({(d, e, v): count for d, e, v, count in unit.comparisons})
     found.features = Counter({(t, d, e, v): count for t, d, e, v, count in unit.features})
+    found.coverage = FeatureCounts.of_rows(unit.counted, unit.coverage)
     found.findings = [_found(f) for f in unit.findings]
     return found
 
@@ -150,6 +157,7 @@ def total(parts: Iterable[Statistics], seed: int = 0) -> Statistics:
         out.outcomes.update(part.outcomes)
         out.comparisons.update(part.comparisons)
         out.features.update(part.features)
+        out.coverage.update(part.coverage)
         out.milliseconds += part.milliseconds
         out.findings += part.findings
         for low in BUCKETS:

@@ -6,6 +6,7 @@ A feature that few programs have, or whose cases mostly stay open, hides mistake
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..strategies import SHAPES
@@ -38,6 +39,27 @@ class FeatureCounts:
     cases: Counter[Feature] = field(default_factory=Counter)
     decided: Counter[Feature] = field(default_factory=Counter)
     by_oracle: Counter[Feature] = field(default_factory=Counter)
+
+    @classmethod
+    def of_rows(cls, total: int, rows: Iterable[tuple[str, str, int, int, int]]) -> FeatureCounts:
+        """Return the counts whose rows are given, with the number of all cases."""
+        found = cls(total)
+        for kind, name, *numbers in rows:
+            for counts, number in zip((found.cases, found.decided, found.by_oracle), numbers):
+                if number:
+                    counts[kind, name] = number
+        return found
+
+    def rows(self) -> list[tuple[str, str, int, int, int]]:
+        """Return (kind, name, cases, decided cases, cases judged by an oracle) of each feature that was counted."""
+        return [(*f, self.cases[f], self.decided[f], self.by_oracle[f]) for f in sorted(self.cases)]
+
+    def update(self, other: FeatureCounts) -> None:
+        """Add the counts of another run."""
+        self.total += other.total
+        self.cases.update(other.cases)
+        self.decided.update(other.decided)
+        self.by_oracle.update(other.by_oracle)
 
     def add(self, result: CaseResult) -> None:
         """Count the features of a case."""

@@ -71,8 +71,7 @@ def _tangent(offset: Any, difference: Any) -> Any:
 def sym_eig(A: Any, dt: Any = None) -> Any:
     """Return the eigenvalues, of shape (n,), and the eigenvectors, as columns, of a symmetric matrix.
 
-    A has 2 to 12 rows; only its upper triangle is read. `dt` is the type to compute in. The eigenvalues of a 2×2 matrix
-    are in descending order, those of larger matrices in ascending order.
+    A has 2 to 12 rows; only its upper triangle is read. Eigenvalues ascend, but descend for 2×2. `dt` is a type.
     """
     n = static(A.n)
     static_assert(A.n == A.m and 2 <= A.n <= 12, "sym_eig takes square matrices of 2 to 12 rows")
