@@ -268,11 +268,13 @@ class ReadyLaunch:
     def _note_arrays(self, held: Sequence[LaunchArray]) -> None:
         """Write the present version and size of each array into the handle."""
         words, at = self.words, self._entries
+        words[h.MOVED] = 0
         for one in held:
             words[at + h.E_VERSION], words[at + h.E_BYTES] = one.version, one.bytes
+            # Python has found arrays that are always the same to be different memory.
+            if one.source != h.FIXED:
+                words[h.MOVED] = 1
             at += h.ARRAY
-        # Python has found arrays that are always the same to be different memory.
-        words[h.MOVED] = int(any(one.source != h.FIXED for one in held))
 
     @property
     def is_orphan(self) -> bool:
