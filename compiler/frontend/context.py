@@ -76,8 +76,8 @@ class Tracer:
 
     `frames` counts the loops and scopes of the IR that are open in the current task, `nesting` the blocks of the IR
     around the current statement (at 0 a loop is a parallel task), `expressions` the expressions being evaluated.
-    `chain` is the `ElifChain` to which the `if` that is traced next belongs, or None. `block_dim` is
-    the block size that the program gives the next outermost loop, `block_use` what the current one asks of blocks.
+    `chain` is the `ElifChain` to which the `if` that is traced next belongs, or None. `block_dim` is the block size
+    that the program gives the next outermost loop, `block_use` what the current one asks of blocks.
     """
 
     def __init__(self, options: FrontendOptions) -> None:

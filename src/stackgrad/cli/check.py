@@ -78,7 +78,4 @@ def _write_json(where: str, reports: list[CheckReport]) -> None:
     if where == "-":
         sys.stdout.write(text)
         return
-    try:
-        Path(where).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {where}: {error.strerror}") from None
+    write_page(where, text)

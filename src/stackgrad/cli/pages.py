@@ -17,7 +17,7 @@ from . import CommandError, version
 from .explained import ExplainedGradient, ExplainedStack, ExplainedTask, slab_text, source_lines
 from .tables import notes, style_of, summary, table_of
 
-KINDS = {"green": "good", "dim": "none", "cyan": "none", "yellow": "open", "bold red": "bad"}
+KINDS = {"green": "good", "dim": "none", "cyan": "none", "yellow": "doubt", "bold red": "bad"}
 """The class in the style sheet for each style of a verdict."""
 
 
@@ -27,7 +27,7 @@ def check_templates() -> None:
 
 
 def write_page(where: str, text: str) -> None:
-    """Write a page to the file that the user named, and replace what it holds; raise CommandError if that fails."""
+    """Write a report to the file that the user named, and replace what it holds; raise CommandError if that fails."""
     try:
         Path(where).write_text(text, encoding="utf-8")
     except OSError as error:
