@@ -76,9 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cuda: runs on an NVIDIA GPU; skipped, with the reason, where there is none")
     config.addinivalue_line("markers", "rotating: one in eight of a large family runs, see tests/rotation.py")
-    config.addinivalue_line("markers", "expensive: takes seconds and runs on one day of four, see tests/rotation.py")
+    config.addinivalue_line("markers", "expensive: takes seconds and runs on one day of eight, see tests/rotation.py")
     config.addinivalue_line("markers", "optimized: LLVM optimizes its code in every run, see tests/effort.py")
     rotation.settle()
+    effort.settle()
     config.pluginmanager.register(effort)
     if config.getoption("--cost"):
         config.pluginmanager.register(processor_time.Meter(Path(config.getoption("--cost"))))

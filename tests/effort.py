@@ -5,12 +5,16 @@ gradient, which does not depend on LLVM. So in one run a quarter of them, anothe
 optimization effort 2, as users get it, and the others get effort 0. With STACKGRAD_TESTS=all, as in every row of
 ci/matrix.toml, all tests have effort 2. So have, in each run, tests marked `optimized`, whose loops are long, all tests
 of other folders, such as those of backends and of the runtime, and the processes that tests start.
+
+Lavapipe, the Vulkan device on the CPU, spends most of the time of small shaders in its own LLVM. It has one effort for
+a whole process: its full one with STACKGRAD_TESTS=all, and none in other runs.
 """
 
 from __future__ import annotations
 
+import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -24,6 +28,8 @@ FOLDERS = frozenset(
 QUARTERS = rotation.TURNS // rotation.PARTS
 MARK = "optimized"
 MODULE = "stackgrad.backends.host.jit"
+LAVAPIPE = "GALLIVM_PERF"
+"""Variable that Mesa reads when it makes its first device; `nopt` leaves out the passes of LLVM."""
 
 
 def unit_of(item: pytest.Item) -> str:
@@ -41,6 +47,12 @@ def is_full(name: str, turn: int | None) -> bool:
         return True
     step = turn + turn // rotation.PARTS
     return zlib.crc32(name.encode()) // rotation.PARTS % QUARTERS == step % QUARTERS
+
+
+def settle(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Tell lavapipe in this process and its children its effort, unless the user has told it something else."""
+    if rotation.turn() is not None:
+        environment.setdefault(LAVAPIPE, "nopt")
 
 
 @contextmanager

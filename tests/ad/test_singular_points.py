@@ -91,6 +91,7 @@ def test_where_the_modes_differ(executor, monkeypatch, tmp_path):
             assert same(derivative(kernel, a, b, c, "forward"), row[4]), row
 
 
+@pytest.mark.rotating
 @EACH
 def test_atomics(executor, monkeypatch, tmp_path):
     fp = rows.start(monkeypatch, executor)

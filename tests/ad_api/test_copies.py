@@ -142,6 +142,7 @@ class Cubes:
         self.cube()
 
 
+@pytest.mark.expensive
 def test_second_derivatives() -> None:
     p = Cubes()
     v = np.array([1.0, -1.0, 2.0])

@@ -95,6 +95,7 @@ def test_a_seed_is_kept_in_double() -> None:
     assert p.y.dual[0] == X[0] * tiny
 
 
+@pytest.mark.expensive
 def test_batch() -> None:
     p, seeds = Program(), np.random.default_rng(0).standard_normal((6, 4))
     with sg.ad.FwdMode([p.loss, p.y], p.x, seed=seeds) as mode:

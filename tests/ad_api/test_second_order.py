@@ -80,6 +80,7 @@ def test_single_precision(name: str) -> None:
     np.testing.assert_allclose(found, expected, 2e-3, 2e-4 * np.abs(expected).max())
 
 
+@pytest.mark.expensive
 def test_the_hessian_of_vectors_is_symmetric() -> None:
     """Of a program whose state is made of vectors, in batches that do not divide the number of elements."""
     case = PROGRAMS["springs"](sg.f64)

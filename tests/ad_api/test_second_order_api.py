@@ -69,6 +69,7 @@ def directions(count: int | None = None) -> tuple[np.ndarray, np.ndarray, np.nda
     return rng.normal(size=(*front, 3)), rng.normal(size=(*front, 2, 2)), rng.normal(size=(*front, 3, 2))
 
 
+@pytest.mark.expensive
 def test_jvp_and_vjp() -> None:
     m, (v, u, w) = Model(), directions()
     value, want = jax.jvp(lambda x, w: outputs(x, w, 0.6), (X, W), (v, u))
@@ -246,6 +247,7 @@ MISTAKES: dict[str, Callable[[Model], Any]] = {
 }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("words", MISTAKES)
 def test_mistakes(words: str) -> None:
     m = Model()

@@ -115,6 +115,7 @@ def sines(c: Cubes) -> Callable[[], Any]:
     return sine
 
 
+@pytest.mark.expensive
 def test_a_gradient_that_runs_the_function_again() -> None:
     """It overwrites y, which is put back, with its tangent, for the gradients of launches before the call."""
     c = Cubes()

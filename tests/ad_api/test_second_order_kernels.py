@@ -141,6 +141,7 @@ def reverse_over_forward(kernel: Kernel, arrays: Arrays, v: Arrays, w: Arrays, a
     return {k: memory[f"{k}.grad"] for k in v}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", BODIES)
 def test_the_other_order_agrees(name: str, arch: str) -> None:
     """Whatever the gradient saves, and wherever."""

@@ -66,6 +66,7 @@ def directions(kernel: Kernel, arrays: Arrays, seed: int) -> Arrays:
     return {k: rng.standard_normal(arrays[k].shape) for k in carriers(kernel)}
 
 
+@pytest.mark.expensive
 def test_random_programs_against_dual_numbers(arch: str) -> None:
     """Refused are loops with draws that would have to run serially, and nothing else."""
     judged = 0

@@ -132,6 +132,7 @@ def simulate(steps, time_first):
     return w.grad[None]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("time_first", [True, False])
 def test_the_time_of_a_tape_grows_with_its_steps(compared, time_first):
     # Step t adds w * s * s to each of COUNT elements, where s = 1 + 2 + ... + COUNT of what the row was before.

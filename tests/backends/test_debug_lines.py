@@ -55,6 +55,7 @@ def places(assembly: str) -> set[tuple[str, int]]:
     return {(Path(files[file]).name, int(line)) for file, line in re.findall(r"\.loc\t(\d+) (\d+)", assembly)}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_machine_code_names_lines(kernels: dict[str, Kernel], direction: str) -> None:
     found = places(CpuBackend().assembly(kernels[direction], Options(debug_info=True)))
@@ -65,6 +66,7 @@ def test_machine_code_names_lines(kernels: dict[str, Kernel], direction: str) ->
     assert wanted <= found
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_masked_code_names_lines(kernels: dict[str, Kernel], direction: str) -> None:
     options, target = Options(debug_info=True), CpuBackend().target
@@ -110,6 +112,7 @@ def test_loops_go_back_to_their_line(kernels: dict[str, Kernel]) -> None:
     assert f"\n!{place} = !DILocation(line: {marked('debug_kernels.py')['sine'] - 1}," in text
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("options", [{}, {"precise": True}, {"debug": True}], ids=str)
 def test_results_are_the_same(options: dict[str, Any]) -> None:
     found = []
@@ -150,6 +153,7 @@ def test_odd_names_of_files(file: str) -> None:
     CpuBackend().compile(kernel, Options(debug_info=True))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("path", sorted((_HERE.parent / "statements").glob("*.kir")), ids=lambda path: path.stem)
 def test_llvm_accepts_the_lines_of_every_statement(path: Path) -> None:
     """With and without optimization, its verifier looks at them."""

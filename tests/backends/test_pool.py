@@ -37,6 +37,7 @@ def work(request: pytest.FixtureRequest) -> Any:
     return support.Work(request.param)
 
 
+@pytest.mark.expensive
 def test_each_iteration_once(work: Any) -> None:
     """100 000 launches of three workers and their launching thread, here on as many cores as there are."""
     notes, launches = Notes.of(16), 50_000
@@ -207,6 +208,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("signals", ["semaphore", "condition"])
 def test_a_forked_child_makes_workers_of_its_own(signals: str) -> None:
     code = f"""

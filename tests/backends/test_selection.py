@@ -105,6 +105,7 @@ def test_gated(bench: Any, text: str, share: float) -> None:
     both(bench, text, lambda: {"on": gates(share), **line()})
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("low, high", [(0, 1), (3, 4), (0, 40), (-5, 9)])
 def test_uneven(bench: Any, low: int, high: int) -> None:
     """Sorted by length or left as they are; also where no trips are made, or a negative number of them."""
@@ -150,6 +151,7 @@ def test_draws_keep_their_iteration(bench: Any) -> None:
     both(bench, DRAWN, lambda: {"on": gates(1.0), "y": np.zeros(SIZE, np.float32)}, draws=draws)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("shape, last", [((41, 333), "shape on, 1"), ((3000, 3), "const 3")])
 def test_planes(bench: Any, shape: tuple[int, int], last: str) -> None:
     """Listed iterations find their indices on two axes, of long rows and of short ones."""

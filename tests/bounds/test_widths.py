@@ -70,6 +70,7 @@ def bounds_of(body, lanes, precise):
     return found.errors["y"]
 
 
+@pytest.mark.expensive
 @each_row("precise", [True, False])
 @each_row("into", INTO)
 @each_row("old", OLD)

@@ -221,6 +221,7 @@ print(hits)
 """
 
 
+@pytest.mark.expensive
 def test_eight_processes_share_a_folder(tmp_path: Path) -> None:
     """They write, replace and evict the same entries; each reads whole entries alone, and nobody is warned."""
     command = [sys.executable, "-c", _WORKER, str(tmp_path / "cache")]

@@ -235,6 +235,7 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.wh
 PROBE = "<script>parent.document.title = document.documentElement.scrollWidth + ' ' + window.innerWidth</script>"
 
 
+@pytest.mark.rotating
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 @pytest.mark.parametrize("width", [1280, 390])
 def test_page_fits_its_window(campaign, tmp_path, width):

@@ -79,6 +79,7 @@ def test_why_it_is_not_used(command: Any, cache: DiskCache, monkeypatch: pytest.
     assert "not used: STACKGRAD_CACHE turns it off" in command("cache").out
 
 
+@pytest.mark.expensive
 def test_random_programs_are_not_kept(command: Any, cache: DiskCache, tmp_path: Path) -> None:
     found = command("fuzz", "--cases", "1", "--seed", "3", "--backends", "cpu", "--corpus", str(tmp_path / "corpus"))
     assert found.status == 0

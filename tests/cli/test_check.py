@@ -14,6 +14,7 @@ from stackgrad.harness.testing.executors import LaunchExecutor
 from stackgrad.runtime.session import RUNTIME, Runtime
 
 
+@pytest.mark.expensive
 def test_a_right_program_passes(command: Any, program: str, tmp_path: Path) -> None:
     out = tmp_path / "report.json"
     found = command("check", program, "--json", str(out))

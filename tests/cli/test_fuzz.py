@@ -114,6 +114,7 @@ def test_replay_of_what_is_cured(command, cured: Path) -> None:
     assert found.out.startswith("passed: ")
 
 
+@pytest.mark.expensive
 def test_replay_of_what_fails(command, broken: Path) -> None:
     found = command("replay", str(broken), "--backends", "cpu")
     assert found.status == 1
@@ -128,6 +129,7 @@ def test_nothing_to_bisect_or_reduce(command, cured: Path) -> None:
         assert (found.status, found.out) == (0, f"{entry} passes\n")
 
 
+@pytest.mark.expensive
 def test_every_finding_is_told_also_where_one_stands_for_several(capsys: pytest.CaptureFixture[str]) -> None:
     from stackgrad.cli.fuzz import distinct_findings
 

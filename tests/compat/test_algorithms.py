@@ -79,6 +79,7 @@ def test_sort_is_stable(arch: str, name: str) -> None:
         assert np.array_equal(moved.to_numpy(), values[order])
 
 
+@pytest.mark.expensive
 def test_sort_of_negative_zeros_and_infinities(arch: str) -> None:
     keys = held(np.array([0.0, np.inf, -0.0, -np.inf, 1e-40, -1e-40], np.float32))
     parallel_sort(keys)
@@ -86,6 +87,7 @@ def test_sort_of_negative_zeros_and_infinities(arch: str) -> None:
     assert np.array_equal(found, np.sort(found)) and np.signbit(found[2]) and not np.signbit(found[3])
 
 
+@pytest.mark.expensive
 def test_sort_by_the_lowest_bits_in_a_kernel_of_the_user(arch: str) -> None:
     n = 700
     keys = np.random.default_rng(1).integers(0, 1 << 20, n).astype(np.uint32)
@@ -138,6 +140,7 @@ def test_scans_and_reductions(arch: str, name: str) -> None:
             assert np.array_equal(out.to_numpy()[1:], wanted[:-1]) and result[0] == wanted[-1]
 
 
+@pytest.mark.expensive
 def test_select(arch: str) -> None:
     @sg.kernel
     def run(
@@ -179,6 +182,7 @@ def test_reduce_by_key(arch: str) -> None:
         assert np.array_equal(vo.to_numpy()[: count[0]], np.add.reduceat(values, first))
 
 
+@pytest.mark.expensive
 def test_prefix_sums_in_place(arch: str) -> None:
     for n in LENGTHS:
         values = drawn("i32", n)

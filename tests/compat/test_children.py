@@ -59,16 +59,19 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("peer", ["quadrants", "taichi"])
 def test_a_script_in_a_process_of_its_own(tmp_path: Path, peer: str) -> None:
     (tmp_path / "child.py").write_text(CHILD.replace("PEER", peer))
     assert run(tmp_path, STARTS.replace("PEER", peer), peer).split() == ["10", peer]
 
 
+@pytest.mark.expensive
 def test_a_process_that_is_spawned(tmp_path: Path) -> None:
     assert run(tmp_path, SPAWNS).splitlines() == ["[(9, True), (16, True)]"]
 
 
+@pytest.mark.expensive
 def test_other_paths_are_kept_and_the_other_peer_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "own_module.py").write_text("NUMBER = 7\n")

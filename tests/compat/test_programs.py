@@ -167,14 +167,17 @@ print(y[0], y.to_numpy().tolist())
 """
 
 
+@pytest.mark.expensive
 def test_imports(tmp_path: Path) -> None:
     assert "['a', '-b'] __main__" in run(tmp_path, IMPORTS, arguments=("a", "-b"))
 
 
+@pytest.mark.expensive
 def test_a_program_with_a_gradient(tmp_path: Path) -> None:
     assert run(tmp_path, KERNEL, "taichi").splitlines()[0] == "24.0 [6.0, 6.0]"
 
 
+@pytest.mark.expensive
 def test_errors_are_caught_under_the_names_of_the_peer(tmp_path: Path) -> None:
     assert run(tmp_path, ERRORS).split() == [
         "OutOfBounds",
@@ -199,10 +202,12 @@ def test_what_is_refused_has_a_cure(tmp_path: Path) -> None:
     assert "'there_is_no_such_name'" in unknown and "'inside_kernel_of_old'" in inner and imported == "ImportError"
 
 
+@pytest.mark.expensive
 def test_a_replaced_materialize_is_called_before_fields_are_used(tmp_path: Path) -> None:
     assert run(tmp_path, PATCHED).splitlines() == ["7.5", "4.0 [4.0, 4.0]"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("arch", ["metal", "opengl", "[ti.dx11, ti.gles]"])
 def test_an_arch_that_is_not_here_becomes_the_cpu(tmp_path: Path, arch: str) -> None:
     name = arch if arch.startswith("[") else f"ti.{arch}"
@@ -249,6 +254,7 @@ for arch in (qd.x64, qd.cuda, qd.vulkan, qd.metal):
     assert metal == "metal True False True False"
 
 
+@pytest.mark.expensive
 def test_names_that_tests_of_the_peer_use(tmp_path: Path) -> None:
     text = """
 import quadrants as qd
@@ -308,6 +314,7 @@ print(seen, qd.cfg)
     assert run(tmp_path, text).splitlines()[0] == "[1, 1] None"
 
 
+@pytest.mark.expensive
 def test_the_profiler_counts_from_init_on(tmp_path: Path) -> None:
     text = """
 import taichi as ti

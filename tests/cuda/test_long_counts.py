@@ -60,6 +60,7 @@ def test_on_a_card(make: Make) -> None:
     judge(make)
 
 
+@pytest.mark.expensive
 def test_a_loop_that_no_memory_holds_is_refused() -> None:
     with runtime(default_fp=sg.f64):
         x, y = (sg.field(sg.f64, 3, needs_grad=True) for _ in range(2))

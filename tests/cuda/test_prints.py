@@ -261,6 +261,7 @@ last()
 """
 
 
+@pytest.mark.expensive
 def test_the_end_of_the_process(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_PROGRAM.format(folder=str(Path(__file__).parent)))

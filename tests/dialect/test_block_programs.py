@@ -11,6 +11,7 @@ from blocks_support import arch, filled, launched_twice, parts, spread, whole
 block, subgroup = sg.simt.block, sg.simt.subgroup
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [1, 5, 8, 13])
 def test_a_product_of_matrices_by_tiles(arch: str, n: int) -> None:
     tile = 4
@@ -49,6 +50,7 @@ def test_a_product_of_matrices_by_tiles(arch: str, n: int) -> None:
     assert np.array_equal(x.grad.to_numpy(), seed @ b.T) and np.array_equal(y.grad.to_numpy(), a.T @ seed)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [1, 2, 3, 70])
 def test_gradients_of_exchanges(arch: str, n: int) -> None:
     """Integers keep all sums exact: adjoints of a shuffle, a sum, a scan and a maximum."""
@@ -78,6 +80,7 @@ def test_gradients_of_exchanges(arch: str, n: int) -> None:
     assert np.array_equal(x.grad.to_numpy(), wanted)
 
 
+@pytest.mark.expensive
 def test_the_adjoint_of_a_maximum_goes_to_the_greatest(arch: str) -> None:
     a = np.array([3.0, 9.0, 4.0, 1.0, 5.0])
     x, loss = filled(a, needs_grad=True), sg.field(sg.f64, (), needs_grad=True)

@@ -11,6 +11,7 @@ from blocks_support import EXTENTS, arch, filled, launched_twice, parts, spread,
 block, subgroup, warp = sg.simt.block, sg.simt.subgroup, sg.simt.warp
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", [sg.f32, sg.f64], ids=str)
 @pytest.mark.parametrize("n", EXTENTS)
 def test_a_block_reduces_in_shared_memory(arch: str, n: int, dtype: sg.types.ScalarType) -> None:
@@ -38,6 +39,7 @@ def test_a_block_reduces_in_shared_memory(arch: str, n: int, dtype: sg.types.Sca
     assert total[None] == whole(n).sum()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", EXTENTS)
 def test_scans_and_reductions(arch: str, n: int) -> None:
     a = whole(n)
@@ -62,6 +64,7 @@ def test_scans_and_reductions(arch: str, n: int) -> None:
         assert np.array_equal(got, wanted)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [1, 50, 100])
 def test_blocks_that_are_no_multiple_of_a_subgroup(arch: str, n: int) -> None:
     a = whole(n)
@@ -79,6 +82,7 @@ def test_blocks_that_are_no_multiple_of_a_subgroup(arch: str, n: int) -> None:
     assert np.array_equal(found[1], spread(parts(a, 48), np.min))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("fold", ["add", "mul", "min", "max", "and", "or", "xor"])
 def test_every_reduction(arch: str, fold: str) -> None:
     a = whole(40, 1, 4).astype(np.int32)
@@ -169,6 +173,7 @@ def test_shuffles_of_vectors_and_other_types(arch: str) -> None:
     assert np.array_equal(w.to_numpy(), (lane ^ 1) << 40)
 
 
+@pytest.mark.expensive
 def test_votes(arch: str) -> None:
     n = 70
     x = sg.field(sg.i32, n)
@@ -258,6 +263,7 @@ def test_places_of_lanes(arch: str) -> None:
     assert np.array_equal(masks.to_numpy(), [eq, eq - 1, 2 * eq - 1, full ^ (2 * eq - 1), full ^ (eq - 1)])
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", [sg.f32, sg.f64, sg.i32, sg.u64], ids=str)
 def test_iterations_update_one_shared_element(arch: str, dtype: sg.types.ScalarType) -> None:
     n = 150

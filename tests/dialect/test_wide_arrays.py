@@ -375,6 +375,7 @@ def test_a_product_that_leaves_32_bits_is_no_bound_of_a_gradient() -> None:
     assert x.grad.to_numpy().tolist() == [4.0] * 3
 
 
+@pytest.mark.expensive
 @pytest.mark.optimized
 def test_a_while_of_more_rounds_than_32_bits_count() -> None:
     """It saves nothing for a round, so its gradient is the loop the other way round, as often."""

@@ -78,6 +78,7 @@ def test_a_command_can_be_followed(command: str) -> None:
     assert problem(command) == ""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("command", RUN)
 def test_a_cheap_command_runs(command: str) -> None:
     assert command in commands()

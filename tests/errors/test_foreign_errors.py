@@ -192,6 +192,7 @@ def test_files_that_are_not_there_or_cannot_be_made(
     assert said.startswith(f"stackgrad {command[0]}: ") and str(tmp_path) in said and "Traceback" not in said
 
 
+@pytest.mark.expensive
 def test_a_page_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     options = ["--cases", "1", "--unit", "1", "--seed", "3", "--backends", "cpu"]

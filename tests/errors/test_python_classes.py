@@ -199,6 +199,7 @@ def test_a_copy_says_the_same(call: Callable[[], None], again: Callable[[Any], A
     assert type(found) is type(error) and str(found) == str(error) and found.diagnostics == error.diagnostics
 
 
+@pytest.mark.expensive
 def test_the_interpreter_shows_the_whole_message(tmp_path: Path) -> None:
     """Python formats a SyntaxError in a way of its own; the line and the cure are shown all the same."""
     program = tmp_path / "program.py"

@@ -155,6 +155,7 @@ def test_through_a_method_a_decorator_and_a_default() -> None:
     sg.reset()
 
 
+@pytest.mark.expensive
 def test_a_program_sees_its_own_line(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

@@ -106,6 +106,7 @@ def test_hessian_vector_products_agree_with_jax(example: ModuleType) -> None:
         check_symmetry(e, along)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("example", sorted(set(BUILDS) - set(twins.TWINS)), indirect=True)
 def test_hessian_vector_products_are_differences_of_gradients(example: ModuleType) -> None:
     e = Example(example, sg.cpu)

@@ -45,6 +45,7 @@ def test_programs_run_to_their_end(seed: int) -> None:
     run(Lowerings(kernel).plain.kernel, arrays, scalars, Sizes(), Draws(), fuel=FUEL)
 
 
+@pytest.mark.expensive
 def test_what_gradients_depend_on_is_drawn_often() -> None:
     wanted = {
         "a value from before a loop": 0.12,

@@ -65,12 +65,14 @@ def family_of(found: Program) -> Family:
     return families.wrong_gradients[0]
 
 
+@pytest.mark.expensive
 def test_what_is_not_wrong_is_not_written(tmp_path: Path) -> None:
     family = family_of(MINUS)
     assert write(tmp_path, [family]) == []
     assert not (tmp_path / f"{name_of(family)}.py").exists()
 
 
+@pytest.mark.expensive
 def test_a_script_whose_numbers_are_not_those_of_differences_says_so(tmp_path: Path) -> None:
     known = evidence(MINUS)
     assert known is not None and known.judges == ("dual", "jax")

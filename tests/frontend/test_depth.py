@@ -108,6 +108,7 @@ PLAUSIBLE: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("shape", PLAUSIBLE)
 def test_what_is_plausible_works_with_its_gradient(shape: str) -> None:
     kernel = lowered(PLAUSIBLE[shape]())
@@ -168,6 +169,7 @@ def test_the_bottom_of_a_deep_program_compiles_as_the_top_does() -> None:
     assert kernel == lowered(text) and sys.getrecursionlimit() == before
 
 
+@pytest.mark.expensive
 def test_a_thread_with_a_small_stack_compiles_to_the_limit() -> None:
     text, found = functions(NESTING - 4, "if a > 0.0: a += 1.0\n    return f{}(a)"), []
 

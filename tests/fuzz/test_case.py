@@ -50,6 +50,7 @@ def verdicts(result: CaseResult) -> dict[tuple[str, str], str]:
     return {j.key: j.verdict for j in result.judged}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("launches", [1, 2])
 def test_every_comparison_is_made(runner: CaseRunner, launches: int) -> None:
     result = runner.run(Job(0, loop_program(), FuzzPlan(launches=launches, oracle=True, check=True)))

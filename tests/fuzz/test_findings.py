@@ -69,6 +69,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return tell(wrong_backend, tmp_path_factory.mktemp("backend"))
 
 
+@pytest.mark.expensive
 def test_a_wrong_derivative_becomes_a_few_lines(derivative: Story) -> None:
     text = definitions(derivative.small.program)
     assert len(text.splitlines()) <= 10
@@ -85,6 +86,7 @@ def test_a_wrong_derivative_is_bisected_to_its_statement(derivative: Story) -> N
     assert derivative.pass_.text == "reverse (lean)"
 
 
+@pytest.mark.expensive
 def test_a_wrong_backend_is_bisected_to_its_statement(backend: Story) -> None:
     assert len(definitions(backend.small.program).splitlines()) <= 10
     key = corpus.failed_key(backend.small.judged)

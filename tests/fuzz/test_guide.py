@@ -66,6 +66,7 @@ def test_rare_shapes_appear_sooner() -> None:
     assert waits[1] < 0.9 * waits[0]
 
 
+@pytest.mark.expensive
 def test_an_unreached_shape_is_preferred() -> None:
     """The case draws several programs; all that it draws but one shape was reached often, so that shape decides."""
     decided = 0

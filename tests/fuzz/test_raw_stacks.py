@@ -17,6 +17,7 @@ from stackgrad.harness.tools.strategies.adstacks import EMPTY, OVERFLOW, read_as
 from stackgrad.reference.launch import run
 
 
+@pytest.mark.expensive
 def test_backends_agree_with_the_language() -> None:
     backends = {name: backend_by_name(name) for name in ("cpu", "cpu-masked")}
     seen = set()

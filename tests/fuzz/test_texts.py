@@ -43,6 +43,7 @@ def test_tokens_make_their_text_and_edits_another() -> None:
     assert len({edit_text(rng, EVERYTHING, base_texts()) for _ in range(100)}) > 90
 
 
+@pytest.mark.expensive
 def test_texts_go_wrong_in_many_ways() -> None:
     """The fuzzer reaches parser and verifier alike, and depth."""
     kinds: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from stackgrad.harness.tools.bench.run import SampleColumn, measure
 from stackgrad.harness.tools.bench.works import FRESH, WORKS, TimedWork, check_gradient
 
 
+@pytest.mark.expensive
 def test_table_and_file(tmp_path, capsys):
     """One sample of one work, with a library that is not there."""
     assert command.main(["launch", "--repeat", "1", "--peers", "no_such_library", "--json", str(tmp_path / "f")]) == 0
@@ -74,6 +75,7 @@ def test_wrong_gradients_are_not_timed():
         check_gradient(np.array([1.0, 2.0]), np.array([1.0, 2.1]), "w")
 
 
+@pytest.mark.expensive
 def test_fresh_works_take_a_process_a_sample():
     found = measure("warm_cache", ["stackgrad"], {"stackgrad": sys.executable}, 1, 1)
     assert len(found["grad"]["stackgrad"].samples) == 1

@@ -191,6 +191,7 @@ def test_runs_the_tests_of_a_checkout(checkout, capsys):
     assert not any("other" in name for name in outcomes)
 
 
+@pytest.mark.expensive
 def test_runs_files_by_name(checkout, capsys):
     assert command.main(["quadrants-tests", str(checkout), "test_other", "--python", sys.executable]) == 0
     assert "test_other.py::test_it  passed" in capsys.readouterr().out
@@ -245,6 +246,7 @@ def programs(tmp_path):
     return folder.parent
 
 
+@pytest.mark.expensive
 def test_runs_programs_without_a_display(programs, capsys):
     options = ["--python", sys.executable]
     assert command.main(["difftaichi", str(programs), "springs", "--arguments", "fast", *options]) == 0
@@ -259,6 +261,7 @@ def test_a_program_that_optimizes_for_long_does_not_fail(programs, monkeypatch, 
     assert "endless  runs on  after 10 s: loss 1" in capsys.readouterr().out
 
 
+@pytest.mark.expensive
 def test_a_program_is_stopped_after_a_number_of_gradients(programs, capsys):
     options = ["--python", sys.executable, "--iterations", "3"]
     assert command.main(["difftaichi", str(programs), "springs", *options]) == 0

@@ -108,6 +108,7 @@ def compare(capsys, *arguments):
     return status, capsys.readouterr().out
 
 
+@pytest.mark.expensive
 def test_right_gradients_are_called_right(programs, tmp_path, capsys):
     page = tmp_path / "page.md"
     status, told = compare(capsys, programs, "billiards", "liquid", "unplanned", "--markdown", page)
@@ -116,11 +117,13 @@ def test_right_gradients_are_called_right(programs, tmp_path, capsys):
     assert "unplanned" not in told and "times in 32 bits" in told
 
 
+@pytest.mark.expensive
 def test_wrong_gradients_are_called_wrong(programs, capsys):
     status, told = compare(capsys, programs / "wrong", "billiards")
     assert status == 1 and "billiards  wrong in 4 of 4 entries, by " in told
 
 
+@pytest.mark.expensive
 def test_a_program_that_ends_early_is_named(programs, capsys):
     status, told = compare(capsys, programs, "wave")
     assert status == 1 and "the program ended before it had computed enough gradients" in told

@@ -137,6 +137,7 @@ PLANTED = {
 """By name: the change, and the stage at which it shows first."""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_change_is_named(name: str, right: tuple[GoldenRecord, Path], tmp_path: Path) -> None:
     change, title = PLANTED[name]

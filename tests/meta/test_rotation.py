@@ -155,3 +155,17 @@ def test_eight_days_go_through_a_whole_table(monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(seen) == rows
     monkeypatch.setenv(rotation.VARIABLE, "all")
     assert rotation.share(iter(rows)) == rows
+
+
+@pytest.mark.parametrize(
+    ("wanted", "before", "after"),
+    [("all", {}, {}), ("3", {}, {"GALLIVM_PERF": "nopt"}), ("3", {"GALLIVM_PERF": "x"}, {"GALLIVM_PERF": "x"})],
+)
+def test_lavapipe_is_told_its_effort(
+    monkeypatch: pytest.MonkeyPatch, wanted: str, before: dict[str, str], after: dict[str, str]
+) -> None:
+    """Full with all tests; otherwise none, unless the user has chosen."""
+    monkeypatch.setenv(VARIABLE, wanted)
+    environment = dict(before)
+    effort.settle(environment)
+    assert environment == after

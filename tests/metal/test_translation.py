@@ -64,6 +64,7 @@ def test_examples(path: Path, translator: None) -> None:
     assert not {name: said for name, said in wrong.items() if said}
 
 
+@pytest.mark.expensive
 def test_modules_that_are_translated_are_valid(translator: None, tmp_path: Path) -> None:
     """What `rewrite` makes of them is SPIR-V still."""
     if which("spirv-val") is None:

@@ -26,6 +26,7 @@ def agree(program: Program) -> bool:
     return same_bits(execute(kernel, arrays, scalars), execute(render_ir(program), program.arrays(), scalars))
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("first", range(0, 160, BATCH))
 def test_traced_and_lowered_kernels_agree(first: int) -> None:
     wrong = [seed for seed in range(first, first + BATCH) if not agree(sample(seed))]
@@ -38,6 +39,7 @@ def test_drawn_programs_agree(program: Program) -> None:
     assert agree(program)
 
 
+@pytest.mark.expensive
 def test_python_agrees() -> None:
     """Programs of doubles and small integers are also Python."""
     judged = narrow = 0

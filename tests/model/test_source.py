@@ -36,6 +36,7 @@ def read(values: list[object], like: np.ndarray) -> np.ndarray:
     return np.array(exact, like.dtype).reshape(like.shape)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("program", [sample(3, SMOOTH), LOCALS, FUNCTIONS], ids=["3", "locals", "functions"])
 def test_a_file_runs_by_itself(program: Program, tmp_path: Path) -> None:
     result = run_file(program, tmp_path)
@@ -59,6 +60,7 @@ def test_an_exception_is_a_result(tmp_path: Path) -> None:
     assert "KernelAssertionError" in run_file(program, tmp_path)["error"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_dialects_differ_in_names_alone(dialect: str) -> None:
     alias = DIALECTS[dialect].alias

@@ -208,6 +208,7 @@ def test_smaller_inputs_keep_elements_whole() -> None:
     assert few.arrays()["X"].shape == (1, 3) and np.array_equal(few.arrays()["X"][0], LOCALS.arrays()["X"][0])
 
 
+@pytest.mark.expensive
 def test_random_programs_with_vectors_agree() -> None:
     wrong, judged = [], 0
     for seed in range(400, 640):

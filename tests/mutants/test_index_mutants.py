@@ -93,6 +93,7 @@ def chain_of(kernel: Kernel) -> LaunchChain:
     return LaunchChain((Lowerings(kernel),), arrays, {}, {f"{name}.grad": np.ones(8) for name in "xy"})
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("way", [out_of_bounds._beyond, out_of_bounds._extent])
 @pytest.mark.parametrize("backend", ["cpu", "cpu-masked"])
 def test_a_position_that_passes_is_seen(position: tuple[str, Kernel], backend: str, way: out_of_bounds.Way) -> None:

@@ -102,6 +102,7 @@ def test_recurrences_run_in_order_over_many_lanes(parallel: Callable[..., Any]) 
     np.testing.assert_allclose(got["x"], expected, rtol=1e-14)
 
 
+@pytest.mark.expensive
 def test_thousands_of_lanes(parallel: Callable[..., Any]) -> None:
     x, y = RNG.normal(size=10_000), np.array([0.5])
     kernel = parallel(X, CASES["minimum of all"].replace("mul %3, %3", "exp %3"))

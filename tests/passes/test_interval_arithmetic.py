@@ -55,6 +55,7 @@ def test_shifts_lie_inside(a: Drawn, places: int, left: bool) -> None:
         assert found.low <= (a[1] << places if left else a[1] >> places) <= found.high
 
 
+@pytest.mark.expensive
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(terms=st.lists(st.tuples(drawn(), st.integers(-3, 3).filter(bool)), max_size=4), constant=st.integers(-9, 9))
 def test_sums_lie_between_their_ends(terms: list[tuple[Drawn, int]], constant: int) -> None:

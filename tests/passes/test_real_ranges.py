@@ -46,6 +46,7 @@ def around(rng: random.Random, values: list[Number], t: Scalar) -> NumberInterva
     return Interval(min(numbers), max(numbers))
 
 
+@pytest.mark.expensive
 @each_row("name", list(OPS))
 def test_rules_hold_what_operations_give(name: str) -> None:
     """Of random intervals, and the points between and at their ends."""

@@ -68,6 +68,7 @@ def test_depths_and_rows(bound: str, n: int, first: int) -> None:
     assert (iterations_of(kernel, 7, 0) == 1) is uniform
 
 
+@pytest.mark.expensive
 def test_random_programs_count_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without: equal sizes; a fair part of the programs has a uniform task."""
     collapsed = 0

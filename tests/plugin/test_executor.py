@@ -47,6 +47,7 @@ def outcomes(cases, name):
     return {(c.direction, c.precision): [k.verdict for k in c.comparisons if k.executor == name] for c in cases}
 
 
+@pytest.mark.expensive
 @pytest.mark.backends("cpu")
 def test_it_is_judged_like_a_backend(backend, differential, gradcheck):
     backend.init(default_fp=sg.f32)

@@ -149,6 +149,7 @@ def gradients() -> Counter[str]:
     return found
 
 
+@pytest.mark.expensive
 def test_gradients_need_adstacks() -> None:
     assert gradients()["stacks"] >= (COMPILED - gradients()["refused"]) / 2
 

@@ -49,6 +49,7 @@ def bits(x: np.ndarray) -> Any:
     return np.where(np.isnan(x), x.dtype.type(np.nan), x).view(f"u{x.itemsize}").tolist()
 
 
+@pytest.mark.expensive
 @each_row("spread", SPREADS)
 @each_row(("op", "t"), FITTING, ids=str)
 def test_sequential_in_lane_order(op: str, t: Scalar, spread: str) -> None:

@@ -94,6 +94,7 @@ def test_a_seed_that_is_clipped_is_not_linear(kernel: str) -> None:
     assert [j.verdict for j in judged] == ["disagree"] * 2
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("on", ["reference", "cpu"])
 def test_a_rule_that_is_wrong_in_one_type_is_seen_in_the_other(on: str) -> None:
     with rule_of_single_precision():

@@ -165,6 +165,7 @@ def test_plans_ask_for_relations() -> None:
     assert {plan.relate_on for plan in plans} == {"reference", "backends"}
 
 
+@pytest.mark.expensive
 def test_a_case_asks_every_executor_that_its_plan_has() -> None:
     program = sample(4, "smooth")
     everything = FuzzPlan(BACKENDS, text=False, twins=False, again=False, tangents=False, relations=RELATIONS)

@@ -252,6 +252,7 @@ print(errors)
 """
 
 
+@pytest.mark.expensive
 def test_a_gradient_that_leads_outside_damages_no_heap(tmp_path: Any) -> None:
     """The gradient of x[i - 1] would add to x.grad[-1]."""
     program = tmp_path / "program.py"

@@ -78,6 +78,7 @@ def test_a_bound_that_is_an_element(arch: str) -> None:
     assert k.stats().countings == 0
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("kind", ["i64", "i32"])
 @pytest.mark.parametrize("limit", [1 << 20, 0])
 def test_a_while_is_counted_up_to_what_memory_holds(kind: str, limit: int) -> None:
@@ -138,6 +139,7 @@ def shrunk(value: float) -> tuple[float, float]:
     return value, slope
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("ends", [0, 1])
 def test_a_kernel_that_returns_early(arch: str, ends: int) -> None:
     """What ends a count is a return; it has nothing to do with the kernel's own, which ran in the tasks before."""

@@ -200,6 +200,7 @@ def test_launches_that_stand_ready_follow_the_heap() -> None:
     assert len(bases) >= 2 and small.stats().countings + small.stats().evaluations == 1
 
 
+@pytest.mark.expensive
 def test_launches_of_several_threads_share_the_heap() -> None:
     """Each asks for other sizes all the time, so that slabs grow and launches take turns."""
     right: list[int] = []
@@ -358,6 +359,7 @@ print("went on")
 """
 
 
+@pytest.mark.expensive
 def test_a_limit_on_addresses_is_an_exception_and_the_process_goes_on(tmp_path: Path) -> None:
     program = tmp_path / "addresses.py"
     program.write_text(ADDRESSES)

@@ -104,6 +104,7 @@ def test_objects_beside_each_other() -> None:
     two.check()
 
 
+@pytest.mark.expensive
 def test_objects_die() -> None:
     model = Model()
     repeat(model.check, 8)

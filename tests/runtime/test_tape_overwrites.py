@@ -115,6 +115,7 @@ def gated(f: SimpleNamespace) -> list[Any]:
 PROGRAMS: list[Program] = [in_place, chain, several_tasks, serial_between, rotation, gated]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("arch", ARCHES)
 def test_gradient_under_a_tape(arch: str, program: Program) -> None:

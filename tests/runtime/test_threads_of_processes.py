@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import numpy as np
+import pytest
 from stackgrad.compiler.ir.ops import OPS
 
 _HEAD = """
@@ -41,6 +42,7 @@ def _python(code: str, tmp_path: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.expensive
 def test_a_fork_after_a_launch_launches(tmp_path: Any) -> None:
     run = _python(
         """
@@ -63,6 +65,7 @@ def test_a_fork_after_a_launch_launches(tmp_path: Any) -> None:
     assert (run.returncode, out) == (0, "both\n"), err
 
 
+@pytest.mark.expensive
 def test_ctrl_c_is_raised_when_the_launch_is_over(tmp_path: Any) -> None:
     """KeyboardInterrupt is raised when all threads have left the launch, and what follows launches as ever."""
     run = _python(
@@ -93,6 +96,7 @@ def test_ctrl_c_is_raised_when_the_launch_is_over(tmp_path: Any) -> None:
     assert int(workers) == 2
 
 
+@pytest.mark.expensive
 def test_a_program_ends_while_its_threads_launch(tmp_path: Any) -> None:
     run = _python(
         """
@@ -110,6 +114,7 @@ def test_a_program_ends_while_its_threads_launch(tmp_path: Any) -> None:
     assert (run.returncode, out, err) == (0, "end\n", "")
 
 
+@pytest.mark.expensive
 def test_a_program_ends_or_forks_while_its_threads_compile(tmp_path: Any) -> None:
     run = _python(
         """
@@ -145,6 +150,7 @@ def test_a_program_ends_or_forks_while_its_threads_compile(tmp_path: Any) -> Non
     assert (run.returncode, out, err) == (0, "end\n", "")
 
 
+@pytest.mark.expensive
 def test_a_child_takes_what_absent_threads_held(tmp_path: Any) -> None:
     """Locks that other threads hold at the fork are waited for, or are free in the child."""
     run = _python(

@@ -32,6 +32,7 @@ def _squares(box: tuple[int, ...], is_known: bool) -> Any:
     return run, x, y
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("is_known", [False, True], ids=["launch", "known"])
 @pytest.mark.parametrize("box", BOXES)
 def test_values_and_gradients(fresh_runtime: None, box: tuple[int, ...], is_known: bool) -> None:

@@ -54,6 +54,7 @@ def native(sized: KernelSizes, nest: Nest, lowered: Lowering, backend: str) -> l
     return [*depths[:count].tolist(), *totals[:count].tolist(), *rows[: len(sized.rows)].tolist()]
 
 
+@pytest.mark.expensive
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, st.sampled_from(["lean", "classic"]))
 def test_expressions_are_exact(seed: int, lowering: str) -> None:
@@ -85,6 +86,7 @@ def test_machine_code_finds_the_same() -> None:
             assert native(sized, nest, lowered, "cpu") == expected, nest.text
 
 
+@pytest.mark.expensive
 def test_most_nests_have_expressions() -> None:
     """At least 95 of 100 nests with adstacks need no count; stacks of all kinds are among them."""
     exact, types = [], set()

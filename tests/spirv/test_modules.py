@@ -74,12 +74,14 @@ def test_without_tasks(validate: Validate) -> None:
     assert not validate(shaders)
 
 
+@pytest.mark.expensive
 def test_without_features(validate: Validate) -> None:
     """Fallbacks of devices that have less."""
     wrong = {name: judged(text, validate, Options(), LEAST) for name, text in shader_texts("statements", False)}
     assert not {name: said for name, said in wrong.items() if said}
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize(
     ("lowering", "features"), [("classic", FULL), ("lean", FULL), ("classic", BOUND), ("lean", PAIRED)]
 )
@@ -115,6 +117,7 @@ def test_pairs_of_words(addresses: bool, subgroups: bool, validate: Validate) ->
     assert seen > 20
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("features", [FULL, BOUND, PAIRED])
 def test_instructions(features: ShaderFeatures, disassemble: Callable[[Shaders, str], str]) -> None:
     """The decoder finds the instructions that SPIRV-Tools finds."""

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,16 @@ from stackgrad.harness.testing.executors import backend_by_name
 from stackgrad.harness.tools import isolated_python, peers
 from stackgrad.harness.tools.campaign import unit
 from stackgrad.harness.tools.campaign.page import page
-from stackgrad.harness.tools.campaign.plain_results import SCHEMA as UNITS
-from stackgrad.harness.tools.campaign.plain_results import CampaignUnit, UnitFinding, from_plain, to_plain
+from stackgrad.harness.tools.campaign.plain_results import from_plain, to_plain
 from stackgrad.harness.tools.campaign.report import report
 from stackgrad.harness.tools.campaign.reproducers import reproducer
-from stackgrad.harness.tools.campaign.spec import SCHEMA as SPECS
 from stackgrad.harness.tools.campaign.spec import CampaignSpec
 from stackgrad.harness.tools.campaign.store import CampaignStore
 from stackgrad.harness.tools.findings.store import confirm
 from stackgrad.harness.tools.fuzz import corpus
-from stackgrad.harness.tools.fuzz.corpus import StoredPlan
-from stackgrad.harness.tools.fuzz.plan import FuzzPlan, plan_for
+from stackgrad.harness.tools.fuzz.plan import FuzzPlan
 from stackgrad.harness.tools.fuzz.result import JudgedComparison
 from stackgrad.harness.tools.fuzz.statistics import Finding, Statistics
-from stackgrad.harness.tools.fuzz.words import SCHEMA as CASES
 from stackgrad.harness.tools.model import Program, from_json, to_json
 from stackgrad.harness.tools.model import nodes as m
 from stackgrad.harness.tools.plain_data import MalformedDataError
@@ -173,6 +169,7 @@ def test_links_to_entries_are_not_followed_but_the_user_may_name_one(entry: Path
     assert [e.program for e in corpus.entries([tmp_path / "other" / "link"])] == [PROGRAM]
 
 
+@pytest.mark.expensive
 def test_a_program_that_is_none_ends_with_a_word(
     entry: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -313,6 +310,7 @@ def test_a_report_replaces_links(campaign: Path, tmp_path: Path) -> None:
     assert mine.read_text() == "of the user" and "<h1>" in (campaign / "report.html").read_text()
 
 
+@pytest.mark.expensive
 def test_units_import_nothing_from_where_they_are_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     liars(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -320,6 +318,7 @@ def test_units_import_nothing_from_where_they_are_started(tmp_path: Path, monkey
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.expensive
 def test_a_command_started_in_the_folder_of_a_stranger(entry: Path, tmp_path: Path) -> None:
     """The command and the processes that it starts."""
     liars(entry.parent)
@@ -368,27 +367,6 @@ def test_native_code_of_a_report_runs_only_what_the_reference_has_run(monkeypatc
     monkeypatch.setattr(type(cpu), "compile", lambda *args: pytest.fail("compiled"))
     found = reproducer(finding, {"cpu": cpu})["results"]
     assert "OutOfBounds" in found["reference"][""] and "not run" in found["cpu"][""]
-
-
-# ---- tables ---------------------------------------------------------------------------------------------------
-
-
-def test_every_field_of_stored_data_has_its_row() -> None:
-    for schema, classes in (
-        (CASES, (StoredPlan, FuzzPlan, JudgedComparison)),
-        (UNITS, (CampaignUnit, UnitFinding, FuzzPlan, JudgedComparison)),
-        (SPECS, (CampaignSpec,)),
-    ):
-        for cls in classes:
-            assert schema.shapes(cls)
-
-
-def test_what_is_written_is_read_again() -> None:
-    for seed in range(200):
-        plan = plan_for(seed, ("cpu", "cpu-masked"), ("taichi",))
-        assert CASES.read(json.loads(json.dumps({"plan": asdict(plan), "failed": None})), StoredPlan) == StoredPlan(
-            plan, None
-        )
 
 
 def test_a_result_of_a_worker_stays_in_the_corpus(campaign: Path) -> None:

@@ -58,6 +58,7 @@ def places(valid: list[dict[str, Any]], text: bool) -> dict[tuple[str, str], tup
     return found
 
 
+@pytest.mark.expensive
 def test_valid_programs_are_kept(valid: list[dict[str, Any]]) -> None:
     for data in valid:
         assert json.loads(to_json(from_json(json.dumps(data)))) == data
@@ -202,6 +203,7 @@ SIZES: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("name", SIZES)
 def test_what_is_too_large_or_does_not_fit(name: str) -> None:
     text, reason = SIZES[name]

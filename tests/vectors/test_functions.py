@@ -94,6 +94,7 @@ def test_several_results(backend):
     np.testing.assert_allclose(written(k, y), [*(matrix @ v), np.linalg.det(matrix), *w, steps], rtol=1e-13)
 
 
+@pytest.mark.expensive
 @pytest.mark.backends("cpu")
 def test_early_returns_have_gradients(backend, gradcheck):
     x, loss = vectors(2, 6, low=-2.0, high=6.0), sg.field(sg.f64, shape=(), needs_grad=True)

@@ -117,6 +117,7 @@ def test_inverses(backend, gradcheck, fp, size):
     gradcheck(k)
 
 
+@pytest.mark.expensive
 @precisions
 def test_norms(backend, gradcheck, fp):
     backend.init(default_fp=fp)
@@ -191,6 +192,7 @@ def test_scattered_updates(backend, gradcheck, fp):
     gradcheck(k)
 
 
+@pytest.mark.expensive
 @precisions
 def test_elements_of_fields_at_dynamic_entries(backend, gradcheck, fp):
     backend.init(default_fp=fp)

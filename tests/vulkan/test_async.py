@@ -321,6 +321,7 @@ assert x[7] == 9.0
 """
 
 
+@pytest.mark.expensive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_launches_nothing_on_what_it_has_inherited(vulkan: VulkanBackend, tmp_path: Path) -> None:
     """Nor waits for ever; it can start afresh."""

@@ -60,6 +60,7 @@ SWEEP = """kernel sweep(x: f64[1] grad, n: i32[1], y: f64[1] grad) {
     %13: f64 = get v %14: f64 = atomic add y[%5], %13 } }"""
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("n", [0, 3, 5000])
 def test_gradients(bound: VulkanBackend, n: int) -> None:
     lowered = prepare_reverse(parse_kernel(SWEEP), "classic")

@@ -94,6 +94,7 @@ print("done")
 """
 
 
+@pytest.mark.expensive
 def test_the_validation_layer_is_silent(vulkan: VulkanBackend, tmp_path: Path) -> None:
     device = VulkanDevice()
     if LAYER not in {layer.layerName for layer in device.vk.vkEnumerateInstanceLayerProperties()}:

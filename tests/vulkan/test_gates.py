@@ -162,6 +162,7 @@ def dispatched(bound: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> Callabl
     return lambda: seen[-1]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("passing", [0, 150, 1000, 1001])
 def test_lists_are_bound(dispatched: Callable[[], dict[str, int]], passing: int) -> None:
     """As on other devices: rows and threads for what passes alone."""
@@ -187,6 +188,7 @@ def test_a_list_and_stacks_in_parts(
     assert dispatched()["task_0"] == 11 and bound.heap_report()["real"]["current"] >= 700 * 4 * steps > 1 << 14
 
 
+@pytest.mark.expensive
 def test_lists_of_many_launches(bound: VulkanBackend) -> None:
     """Each begins with an empty list: no iteration runs twice. One that has too little room is given up."""
     trips = np.full(1000, STEPS)
@@ -215,6 +217,7 @@ def test_lists_of_many_launches(bound: VulkanBackend) -> None:
         near(gradient(k.ir(), before), "x.grad", x.grad.to_numpy(), expected)
 
 
+@pytest.mark.expensive
 def test_a_device_with_few_storage_buffers_makes_no_list(bound: VulkanBackend) -> None:
     """It has one for each slab, and one for all arrays, before one for lists."""
     k, *_ = gated(np.ones(9, bool), np.ones(9, int))

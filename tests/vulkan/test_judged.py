@@ -165,6 +165,7 @@ def test_a_mutant_changes_a_result_and_leaves_nothing_behind(supervised: Backend
     assert not WITNESSES[name](supervised)
 
 
+@pytest.mark.expensive
 def test_the_fuzzer_finds_a_mutant(supervised: Backend, capsys: pytest.CaptureFixture[str]) -> None:
     """With no more than its name: where its backend runs, that is asked."""
     assert main(["fuzz", "--mutants", "shader-slots-overlap", "--cases", "20", "--seconds", "120", "--seed", "3"]) == 0
@@ -189,6 +190,7 @@ def corpus(tmp_path: Any) -> Iterator[str]:
     yield str(tmp_path / "found")
 
 
+@pytest.mark.expensive
 def test_a_run_under_supervision(supervised: Backend, corpus: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["fuzz", "--backends", "vulkan", "--spirv-val", "--cases", "4", "--seed", "11", "--corpus", corpus]
     assert main(arguments) == 0

@@ -86,6 +86,7 @@ def test_a_bound_loaded_in_one_arm_is_none_of_the_other(recorded: Recorded) -> N
 # ---- lanes and tasks ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_gradients_of_distinct_lanes_over_many_workgroups(recorded: Recorded, dtype: str) -> None:
     """Nothing collapses to the first lane: inputs, trip counts and arms differ; more iterations than threads."""
@@ -142,6 +143,7 @@ def test_sums_of_all_lanes_into_one_element(recorded: Recorded) -> None:
     recorded.near("scale.grad", 2.0 * (at * at).sum())
 
 
+@pytest.mark.expensive
 def test_two_tasks_with_different_stacks(recorded: Recorded) -> None:
     """One saves doubles, indices and conditions, the other floats and doubles; neither sees what is the other's."""
     n, m = 150, 90

@@ -170,6 +170,7 @@ print("never")
 """
 
 
+@pytest.mark.expensive
 def test_a_process_exits_after_an_overflow_that_nobody_catches(recorded: Recorded) -> None:
     """With the message, status 1, and neither a hang nor a signal while the device is closed."""
     done = subprocess.run([sys.executable, "-c", UNCAUGHT, DEEP], capture_output=True, text=True, timeout=120)

@@ -174,6 +174,7 @@ def by_break(x, y, w):
     return k
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("make", [by_abs, by_max, by_break])
 def test_gradients(device: VulkanBackend, recorded: Recorded, make: Callable[..., Any]) -> None:
     """Trips counted forward are those that the gradient goes back."""

@@ -125,6 +125,7 @@ def gradients(arch: str, fp: sg.DType) -> list[np.ndarray]:
     return [f.to_numpy() for f in (y, z, d, x.grad, w.grad)]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("fp", [sg.f32, sg.f64])
 def test_gradients(vulkan: VulkanBackend, fp: sg.DType) -> None:
     """No user wrote these zeros down."""

@@ -63,6 +63,7 @@ def inputs(n: int) -> Arrays:
     }
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("lowering", ["classic", "lean"])
 @pytest.mark.parametrize("n", [0, 1, 3, 5000])
 def test_gradients_of_distinct_lanes(vulkan: VulkanBackend, lowering: str, n: int) -> None:

@@ -27,6 +27,7 @@ def device(request: pytest.FixtureRequest, vulkan: VulkanBackend) -> Iterator[No
         registry.put("vulkan", vulkan)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("axes", [1, 2])
 def test_every_number_of_iterations(device: None, axes: int) -> None:
     """One step squares x where an iteration passes. One that is listed twice adds its slope twice."""

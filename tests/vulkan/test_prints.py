@@ -47,6 +47,7 @@ def run(arch: object, *sizes: int) -> None:
         loud(n)
 
 
+@pytest.mark.expensive
 def test_lines_come_as_on_a_cpu(capsys: Capture) -> None:
     sizes = (2000, 3, 1000)
     run(sg.cpu, *sizes)
@@ -58,6 +59,7 @@ def test_lines_come_as_on_a_cpu(capsys: Capture) -> None:
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.expensive
 def test_what_has_no_room_is_counted(capsys: Capture) -> None:
     sg.init(arch=sg.vulkan)
 

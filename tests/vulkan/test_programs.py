@@ -72,6 +72,7 @@ def gradients_of_arrays() -> None:
     scale.grad(x, y)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("program", [values_of_branches, bounds_of_arrays, gradients_of_arrays])
 def test_agrees(recorded: Recorded, program: Callable[[], None]) -> None:
     """With the reference, but for rounding."""

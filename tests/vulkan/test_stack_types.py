@@ -82,6 +82,7 @@ def result(vulkan: VulkanBackend, text: str, x: np.ndarray, **capacities: int) -
     return y
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("t", DTYPES)
 def test_what_goes_in_comes_out(vulkan: VulkanBackend, t: str) -> None:
     x = values(t)

@@ -90,6 +90,7 @@ def test_rounded_operations(device: VulkanBackend, use: str, precise: bool) -> N
     assert same.all(), [(a, b, c) for a, b, c, good in zip(x, ours, theirs, same) if not good][:5]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("precise", [False, True])
 @pytest.mark.parametrize("use", NEAR)
 def test_a_subnormal_argument_is_no_zero(device: VulkanBackend, use: str, precise: bool) -> None:

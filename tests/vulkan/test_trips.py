@@ -94,6 +94,7 @@ def test_any_number_of_trips(vulkan: VulkanBackend, name: str, dtype: str) -> No
         check(source, vulkan, n)
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("masked", ["buffer_addresses", "int64"])
 def test_on_lesser_devices(vulkan: VulkanBackend, masked: str) -> None:
     """Addresses that are offsets in buffers, and such as are pairs of words."""
@@ -137,6 +138,7 @@ def runtime(vulkan: VulkanBackend) -> Iterator[None]:
     sg.reset()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("until", [False, True])
 @pytest.mark.parametrize("name", ["damped", "both"])
 def test_every_first_argument_is_right(runtime: None, name: str, until: bool) -> None:

@@ -82,6 +82,7 @@ def mapped(arrays: dict[str, np.ndarray], body: str, like: str = "x") -> str:
     )
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("t", WIDE, ids=str)
 def test_every_operation(narrow: VulkanBackend, t: Scalar) -> None:
     """That takes two such integers, or one."""
@@ -105,6 +106,7 @@ def test_every_operation(narrow: VulkanBackend, t: Scalar) -> None:
         np.testing.assert_array_equal(ours, theirs, f"{name} of {t}")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("t", WIDE, ids=str)
 def test_every_conversion(narrow: VulkanBackend, t: Scalar) -> None:
     """To and from every type."""

@@ -19,6 +19,7 @@ def runtime(vulkan: VulkanBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     sg.reset()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("work", ["device_launch", "device_sweep", "device_gated", "device_grid", "device_loss"])
 def test_a_work(runtime: None, work: str) -> None:
     columns = DEVICE_WORKS[work](sg)
