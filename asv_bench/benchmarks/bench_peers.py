@@ -1,15 +1,18 @@
-"""Compare stackgrad with JAX, Quadrants and Taichi: forward and gradient of the same recurrence, on the CPU.
+"""Compare stackgrad with JAX, Quadrants and Taichi on the CPU, on the same work in the same run.
 
 A peer that is not installed is skipped; README.md says how to install peers. Each peer runs in its own process, as all
-benchmarks do. The work is that of `workloads.sin_recurrence` in full size, but for JAX the trip count is a constant,
-because JAX cannot differentiate a loop with an unknown trip count. `setup` compares the gradient with the exact one.
+benchmarks do. `Recurrence` is the work of `workloads.sin_recurrence` in full size, but for JAX the trip count is a
+constant, because JAX cannot differentiate a loop with an unknown trip count; `setup` compares the gradient with the
+exact one. `PeerWorks` are those works of `stackgrad.harness.tools.bench` that a peer can run.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,74 @@ PEERS = ("stackgrad", "jax", "quadrants", "taichi")
 
 Pair = tuple[Callable[[], Any], Callable[[], Any], Callable[[], np.ndarray]]
 """Forward, gradient, and a function that returns the gradient as an array (n,) after it ran."""
+
+
+WORK_COLUMNS = (
+    "launch: no argument",
+    "launch: one scalar",
+    "launch: three ndarrays",
+    "small_loop: forward",
+    "small_loop: grad",
+    "small_loop_arrays: forward",
+    "small_loop_arrays: grad",
+    "many_tasks: forward",
+    "many_tasks: grad",
+    "long_row: grad",
+    "sweep: forward",
+    "sweep: grad",
+    "gated: forward",
+    "gated: grad",
+)
+"""Names of work and column of `stackgrad.harness.tools.bench`. Append only."""
+
+SAMPLES = 7
+THREADS = 2
+
+
+class PeerWorks(Bench):
+    """Measure a work of `stackgrad.harness.tools.bench` on a peer: the median of seven samples, each of many calls."""
+
+    params = (PEERS, WORK_COLUMNS)
+    param_names = ("peer", "column")
+    timeout = 300
+
+    def setup(self, peer: str, column: str) -> None:
+        """Start a process that compiles the work for the peer, runs it once, and checks its gradient.
+
+        Stackgrad alone is measured by bench_side_by_side.py.
+        """
+        if importlib.util.find_spec(peer) is None:
+            raise NotImplementedError(f"{peer} is not installed")
+        if not any(importlib.util.find_spec(other) for other in PEERS[1:]):
+            raise NotImplementedError("no peer is installed")
+        try:
+            from stackgrad.harness.tools.bench.run import BenchProcess
+        except ImportError as absent:
+            raise NotImplementedError(f"this version has no such works: {absent}") from absent
+        work, _, self.column = column.partition(": ")
+        self.process: Any = BenchProcess(sys.executable, peer, work, THREADS, "cpu", "")
+        if self.process.problem or self.column not in self.process.columns:
+            problem = self.process.problem or f"{peer} has no such work"
+            self.process.close()
+            raise NotImplementedError(problem)
+
+    def teardown(self, peer: str, column: str) -> None:
+        """End the process of the peer, if it runs."""
+        if hasattr(self, "process"):
+            self.process.close()
+
+    def track_figure(self, peer: str, column: str) -> float:
+        """Return the median of the samples, in microseconds; `sweep` in nanoseconds per step, `gated` in milliseconds.
+
+        Raises:
+            RuntimeError: the process ended or could not sample.
+        """
+        samples = [self.process.sample(self.column) for _ in range(SAMPLES)]
+        if not all(isinstance(sample, float | int) for sample in samples):
+            raise RuntimeError(f"{peer}: {samples[-1]}")
+        return float(median(samples))
+
+    track_figure.unit = "µs, ns/step or ms"  # type: ignore[attr-defined]
 
 
 class Recurrence(Bench):

@@ -220,6 +220,8 @@ def test_absent_phases_backends_and_peers_are_skipped_with_the_reason() -> None:
         (lambda: SUITE.bench_compile.lowered(source, "counting"), "no counting kernel"),
         (lambda: SUITE.common.start("gone"), "no backend gone"),
         (lambda: SUITE.bench_peers.Recurrence().setup("no_such_peer"), "no_such_peer is not installed"),
+        (lambda: SUITE.bench_peers.PeerWorks().setup("no_such_peer", "sweep: grad"), "no_such_peer is not installed"),
+        (lambda: SUITE.bench_peers.PeerWorks().setup("stackgrad", "sweep: gone"), "stackgrad has no such work"),
     ):
         with pytest.raises(NotImplementedError, match=reason):
             call()
@@ -230,6 +232,25 @@ def test_ratio_is_of_interleaved_medians(monkeypatch: pytest.MonkeyPatch) -> Non
     slow = iter([1.0, 1.0, 9.0, 9.0, 1.0, 1.0, 5.0, 50.0, 1.0, 1.0])
     monkeypatch.setattr(SUITE.common, "seconds", lambda call: call() * next(slow))
     assert SUITE.common.median_ratio(lambda: 3.0, lambda: 2.0, 0.0) == 1.5
+
+
+@pytest.mark.expensive
+@pytest.mark.parametrize("column", ["launch: one scalar", "long_row: grad"])
+def test_a_work_is_sampled_in_the_process_of_a_peer(column: str) -> None:
+    bench = SUITE.bench_peers.PeerWorks()
+    bench.setup("stackgrad", column)
+    try:
+        assert 0 < bench.track_figure("stackgrad", column) < 1e6
+    finally:
+        bench.teardown("stackgrad", column)
+    assert bench.process.process.poll() == 0
+
+
+def test_works_that_peers_run_are_works_of_the_comparison() -> None:
+    from stackgrad.harness.tools.bench.works import WORKS
+
+    assert set(SUITE.bench_peers.WORK_COLUMNS) <= set(SUITE.bench_side_by_side.COLUMNS)
+    assert {column.partition(":")[0] for column in SUITE.bench_peers.WORK_COLUMNS} <= set(WORKS)
 
 
 # -- the configuration ------------------------------------------------------------------------------------------------
