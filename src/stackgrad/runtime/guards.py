@@ -31,6 +31,7 @@ from ..compiler.frontend.snapshots import (
 )
 from ..compiler.frontend.source import MISSING
 from .fresh_objects import NOWHERE, FreshObjects, Reach
+from .repeated_reads import evaluation_key
 
 _MOVES = 4
 """Number of times that an attribute is pinned anew before its guard is left to Python."""
@@ -218,8 +219,11 @@ def guards_with(reads: Iterable[Read], fresh: FreshObjects) -> tuple[Guard, ...]
             if not (read.function in fresh and _is_part(read.function, read.name)):
                 made.setdefault((id(read.function), read.name), NameGuard(read, fresh))
         elif isinstance(read, EvaluationRead):
+            key = evaluation_key(read)
+            if key in made:
+                continue
             then = _lasting(read.found, EvaluationGuard(read, ValueSnapshot(None), fresh).evaluated, fresh)
-            made[id(read)] = EvaluationGuard(read, then, fresh)
+            made[key] = EvaluationGuard(read, then, fresh)
         elif (id(read.owner), read.name) not in made:
             guard = _part_guard(read, fresh)
             if guard is not None:
