@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -76,11 +77,11 @@ def _changes() -> Iterator[tuple[Any, str, Callable[[], object]]]:
     """Yield objects, each with the name of an attribute, and a function that makes the attribute mean another thing."""
     for make in (_made, lambda: _made(_MANY), _without_dictionary_sharing, _module):
         one = make()
-        yield one, "name1", lambda one=one: setattr(one, "name1", 2.5)
+        yield one, "name1", partial(setattr, one, "name1", 2.5)
         one = make()
-        yield one, "name1", lambda one=one: delattr(one, "name1")
+        yield one, "name1", partial(delattr, one, "name1")
     one = _made()
-    yield one, "name1", lambda: setattr(one, "__dict__", {"name1": 2.5})
+    yield one, "name1", partial(setattr, one, "__dict__", {"name1": 2.5})
     two = _made()
     yield two, "name1", lambda: setattr(type(two), "name1", property(lambda self: 2.5))
     three = _made()
@@ -110,7 +111,7 @@ def _additions() -> Iterator[tuple[Any, Callable[[], object]]]:
     """Yield objects without an attribute `added`, each with a function that adds it, or changes the class."""
     for make in (_made, lambda: _made(_MANY), _without_dictionary_sharing, _module):
         one = make()
-        yield one, lambda one=one: setattr(one, "added", 0.5)
+        yield one, partial(setattr, one, "added", 0.5)
     # Another object of the class has the attribute, so that the shared table knows its name.
     two = _made()
     other = type(two)()

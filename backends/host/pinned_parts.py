@@ -34,6 +34,7 @@ _LOG_SIZE_AT, _LOG_BYTES_AT, _KIND_AT, _INDICES_AT = 8, 9, 10, 32
 
 _ENTRY, _GENERAL = 16, 0
 _EMPTY = -1
+_PLAIN = (vars(object)["__getattribute__"], vars(ModuleType)["__getattribute__"])
 _SIGNED = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
 _DEFINITION = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -84,7 +85,7 @@ def _attribute_words(owner: Any, name: str, found: Any) -> Words | None:
     if isinstance(owner, type):
         return _class_words(owner, name, found)
     kind = type(owner)
-    if kind.__getattribute__ not in (object.__getattribute__, ModuleType.__getattribute__):
+    if _class_attribute(kind, "__getattribute__") not in _PLAIN:
         return None
     from_class = _class_attribute(kind, name)
     if _is_data(from_class):

@@ -153,7 +153,7 @@ class PartGuard:
         if identity is None:
             return None
         if isinstance(self._then, MethodSnapshot):
-            (name,) = self._look.__reduce__()[1]  # type: ignore[union-attr]
+            name = identity.names[0].partition(".")[0]
             return pin_method(identity.owner, name, *identity.values[1:])
         return pin_attributes(identity.owner, identity.names, identity.values)
 
