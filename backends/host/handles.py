@@ -8,11 +8,26 @@ address alive, or makes the handle invalid when the owner dies.
 
 from __future__ import annotations
 
-(FIRST, RUNTIME, FAILED_NUMBER, FLOAT, INT, TRUE, FALSE, NONE, AS_LONG_LONG, INCREF, VECTORCALL) = range(11)
+(
+    FIRST,
+    RUNTIME,
+    FAILED_NUMBER,
+    FLOAT,
+    INT,
+    TRUE,
+    FALSE,
+    NONE,
+    AS_LONG_LONG,
+    INCREF,
+    VECTORCALL,
+    FIRST_THREAD,
+    NEXT_THREAD,
+    INTERPRETER,
+) = range(14)
 """Words of a root.
 
 The first three are the first handle, or 0; the runtime's words; the number of the handle whose launch failed. Behind
-them stand addresses of types, objects and functions of the interpreter.
+them stand addresses of types, objects and functions of the interpreter, and of the interpreter's own state.
 """
 
 (
@@ -41,8 +56,8 @@ them stand addresses of types, objects and functions of the interpreter.
 TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced, and the arrays
 were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0. SIZED: launches
 count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose launch took longer
-becomes invalid. LAUNCHED: launches. PINS, PINNED: how many words must be as they were, and where their addresses stand,
-each with what it must contain.
+becomes invalid if the interpreter has another thread. LAUNCHED: launches. PINS, PINNED: how many words must be as they
+were, and where their addresses stand, each with what it must contain.
 """
 
 READY, ORPHAN = 1, 2

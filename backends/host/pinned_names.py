@@ -36,12 +36,12 @@ class PinnedName(NamedTuple):
     Attributes:
         words: Addresses of words, each with what it contains.
         owner: Object that the words belong to.
-        named: Object that the variable denotes, whose address the last word contains.
+        named: Objects whose addresses words contain, such as the one that the variable denotes.
     """
 
     words: tuple[tuple[int, int], ...]
     owner: Any
-    named: Any
+    named: tuple[Any, ...]
 
 
 def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None:
@@ -54,7 +54,7 @@ def pin_cell(function: FunctionType, cell: int, found: Any) -> PinnedName | None
     """
     assert function.__closure__ is not None
     at = id(function.__closure__[cell]) + CELL_AT
-    return PinnedName(((at, id(found)),), function, found) if is_expected() and _word(at) == id(found) else None
+    return PinnedName(((at, id(found)),), function, (found,)) if is_expected() and _word(at) == id(found) else None
 
 
 def pin_global(function: FunctionType, name: str, found: Any) -> PinnedName | None:
@@ -71,7 +71,7 @@ def pin_global(function: FunctionType, name: str, found: Any) -> PinnedName | No
     if entry is None:
         return None
     at = id(function.__globals__) + _KEYS_AT
-    return PinnedName(((at, _word(at)), (entry, _word(entry)), (entry + 8, id(found))), function, found)
+    return PinnedName(((at, _word(at)), (entry, _word(entry)), (entry + 8, id(found))), function, (found,))
 
 
 def _entry(names: dict[str, Any], name: str, found: Any) -> int | None:

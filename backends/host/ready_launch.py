@@ -221,10 +221,13 @@ class ReadyLaunch:
     def pin(self, pins: Sequence[PinnedName]) -> None:
         """Set the pinned names that the trampoline compares; the handle must be invalid during this call."""
         kept: list[Any] = []
-        for one in pins:
-            self.watch(one.owner, kept)
-            self.watch(one.named, kept)
-        found = [word for one in pins for pair in one.words for word in pair]
+        pairs: dict[tuple[int, int], None] = {}
+        if pins:
+            for thing in {id(thing): thing for one in pins for thing in (one.owner, *one.named)}.values():
+                self.watch(thing, kept)
+            # The words that lead to an object are read once, before the first of its parts.
+            pairs = dict.fromkeys([pair for one in pins for pair in one.words])
+        found = [word for pair in pairs for word in pair]
         self._pinned, self._pins = w.words(found), kept
         self.words[h.PINS], self.words[h.PINNED] = len(found) // 2, w.address_of(self._pinned)
 

@@ -31,7 +31,6 @@ from ...compiler.ir.kernels import Kernel
 from .. import words as w
 from ..codegen.layout import BlockLayout
 from ..forks import free_in_child
-from ..llvm.errors import FAILED
 from ..llvm.module import Generated
 from . import handles as h
 from .checks import (
@@ -54,6 +53,7 @@ from .checks import (
     store_text,
 )
 from .jit import NativeCode
+from .run_code import RUN
 
 _TICKS = {
     "x86_64": "  %t = call i64 @llvm.readcyclecounter()",
@@ -67,7 +67,7 @@ _EFFORT = 0
 """Effort of LLVM's optimizer, which takes a tenth of a second for this code, for 3 to 25 ns a call."""
 
 _MICROSECONDS = 100
-"""Time of a launch, at most; a longer one is left to Python, which releases the interpreter's lock."""
+"""Time of a launch, at most, for which other threads wait; a longer one is left to Python, which releases the lock."""
 
 
 _FITS = f"""
@@ -143,92 +143,6 @@ refuse:
 }}
 """
 
-_RUN = f"""
-; Launches, counts, and gives what was written new versions. True if an error was reported: it stands in the block, and
-; the handle stays taken until Python has read it.
-define internal i1 @run(ptr %root, ptr %runtime, ptr %handle) nounwind {{
-  {load_text("code", "handle", h.LAUNCH, "ptr")}
-  {load_text("block", "handle", h.BLOCK, "ptr")}
-  {load_text("heap", "handle", h.HEAP, "ptr")}
-  {load_text("number", "handle", h.NUMBER)}
-  {load_text("counters", "handle", h.COUNTERS, "ptr")}
-  {load_text("sized", "handle", h.SIZED)}
-  {store_text("1", "handle", h.TAKEN, "take")}
-  {store_text("%number", "counters", w.LAST, "last")}
-  {load_text("launches", "counters", w.LAUNCHES)}
-  %launches.more = add i64 %launches, 1
-  store i64 %launches.more, ptr %launches.p
-  {load_text("hits", "counters", w.CACHE_HITS)}
-  %hits.more = add i64 %hits, %sized
-  store i64 %hits.more, ptr %hits.p
-  %is.lean = icmp eq ptr %heap, null
-  br i1 %is.lean, label %go, label %claim
-claim:
-  {store_text("1", "heap", w.BUSY, "claimed")}
-  br label %go
-go:
-  %begin = call i64 @ticks()
-  %status = call i32 %code(ptr %block)
-  %end = call i64 @ticks()
-  br i1 %is.lean, label %over, label %release
-release:
-  {store_text("0", "heap", w.BUSY, "released")}
-  br label %over
-over:
-  %is.failed = icmp eq i32 %status, {FAILED}
-  %still.taken = zext i1 %is.failed to i64
-  {store_text("%still.taken", "handle", h.TAKEN, "leave")}
-  %spent = sub i64 %end, %begin
-  {load_text("patience", "handle", h.PATIENCE)}
-  %is.short = icmp ult i64 %spent, %patience
-  br i1 %is.short, label %short, label %long
-short:
-  {load_text("done", "handle", h.LAUNCHED)}
-  %done.more = add i64 %done, 1
-  store i64 %done.more, ptr %done.p
-  br label %stamps
-long:
-  {load_text("valid", "handle", h.VALID)}
-  %is.ready = icmp eq i64 %valid, {h.READY}
-  %tired = select i1 %is.ready, i64 0, i64 %valid
-  store i64 %tired, ptr %valid.p
-  br label %stamps
-stamps:
-  {load_text("count", "handle", h.ARGUMENTS)}
-  {load_text("many", "handle", h.ARRAYS)}
-  %skip = mul i64 %count, {h.ARGUMENT}
-  %start = add i64 %skip, {h.HEAD}
-  %arrays = getelementptr i64, ptr %handle, i64 %start
-  br label %next
-next:
-  %m = phi i64 [ 0, %stamps ], [ %m.after, %one ], [ %m.after, %stamp ]
-  %m.last = icmp eq i64 %m, %many
-  br i1 %m.last, label %done.all, label %one
-one:
-  %m.word = mul i64 %m, {h.ARRAY}
-  %it = getelementptr i64, ptr %arrays, i64 %m.word
-  %m.after = add i64 %m, 1
-  {load_text("flags", "it", h.E_FLAGS)}
-  {load_text("its", "it", h.E_WORDS, "ptr")}
-  %written = and i64 %flags, {h.WRITTEN}
-  %is.written = icmp ne i64 %written, 0
-  br i1 %is.written, label %stamp, label %next
-stamp:
-  {load_text("version", "runtime", w.STAMP)}
-  %version.new = add i64 %version, 2
-  store i64 %version.new, ptr %version.p
-  {store_text("%version.new", "its", w.VERSION, "stamped")}
-  br label %next
-done.all:
-  br i1 %is.failed, label %report, label %well
-report:
-  {store_text("%number", "root", h.FAILED_NUMBER, "failed")}
-  ret i1 true
-well:
-  ret i1 false
-}}
-"""
-
 _CALL = f"""
 ; The builtin. `%self` is a tuple: the run of words of a root, what launches from Python, what raises the last error.
 define ptr @call(ptr %self, ptr %args, i64 %given, ptr %names) nounwind {{
@@ -278,12 +192,20 @@ def text_of(architecture: str) -> str:
     """Return the LLVM IR of the trampoline; raise KeyError for an architecture whose clock cannot be read."""
     ticks = f"define i64 @ticks() nounwind {{\n{_TICKS[architecture]}\n  ret i64 %t\n}}\n"
     declared = "declare i64 @llvm.readcyclecounter()\n"
-    return declared + ticks + PIN_CHECK + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + _RUN + _CALL
+    return declared + ticks + PIN_CHECK + ARGUMENT_CHECK + PLACE + ARRAY_CHECK + DISTINCT + _FITS + RUN + _CALL
 
 
 # ---- loading --------------------------------------------------------------------------------------------------------
 
 _METH_FASTCALL, _METH_KEYWORDS = 0x80, 0x02
+
+_FUNCTIONS = (
+    "Long_AsLongLongAndOverflow",
+    "_IncRef",
+    "Object_Vectorcall",
+    "InterpreterState_ThreadHead",
+    "ThreadState_Next",
+)
 
 Function = Callable[..., Any]
 
@@ -333,8 +255,16 @@ class Trampoline:
 def new_root(runtime: array[int]) -> array[int]:
     """Return a new root: a list of handles that is empty and refers to `runtime`, which must outlive it."""
     objects = [id(thing) for thing in (float, int, True, False, None)]
-    functions = [_function(f"Py{name}") for name in ("Long_AsLongLongAndOverflow", "_IncRef", "Object_Vectorcall")]
-    return w.words((0, w.address_of(runtime), 0, *objects, *functions))
+    functions = [_function(f"Py{name}") for name in _FUNCTIONS]
+    return w.words((0, w.address_of(runtime), 0, *objects, *functions, _interpreter()))
+
+
+@cache
+def _interpreter() -> int:
+    """Return the address of the state of this interpreter, which lists its threads."""
+    get = ctypes.pythonapi.PyInterpreterState_Get
+    get.restype = ctypes.c_void_p
+    return get() or 0
 
 
 @cache

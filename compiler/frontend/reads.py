@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from ..ir.types import Scalar
 from .functions import Func, LanguageFunction, NDRange
 from .limits import ITEMS
 from .members import MembersStandIn
+from .opaque_values import OpaqueValue
 from .protocols import LaunchShape, is_any_field, is_host_matrix, is_host_struct, is_host_view
 from .source import MISSING
 
@@ -259,17 +261,37 @@ class InputFinder:
             return self._namespace[node.id]
         if not isinstance(node, ast.Attribute):
             raise _Opaque
-        owner = self._chain(node.value)
+        owner = self._settings(node) if isinstance(node.value, ast.Call) else self._chain(node.value)
         try:
             found = getattr(owner, node.attr)
         except Exception:
             raise _Opaque from None
-        self._found += attribute_read(owner, node.attr, found)
+        if not isinstance(node.value, ast.Call):
+            self._found += attribute_read(owner, node.attr, found)
         return found
+
+    def _settings(self, node: ast.Attribute) -> Any:
+        """Return the object of this package that a call without arguments gives, if the attribute is a setting of it.
+
+        Settings are the same as long as the runtime is, with which all traces end.
+        """
+        call = node.value
+        if not isinstance(call, ast.Call) or call.args or call.keywords:
+            raise _Opaque
+        called = self._chain(call.func)
+        if not isinstance(called, FunctionType) or not is_settled(called) or not _is_pure(called):
+            raise _Opaque
+        owner = called()
+        if node.attr not in getattr(type(owner), "stackgrad_settings", ()):
+            raise _Opaque
+        return owner
 
     def _leaf(self, node: ast.expr, found: Any, inert: bool) -> None:
         # An object that a property makes anew must be the one that the evaluation gives, not the one that is read here.
-        is_handed_on = inert and _is_object(found) and _quiet(node, self._namespace) is found
+        # What only the launch knows is no object of the program.
+        is_handed_on = inert and (
+            isinstance(found, OpaqueValue) or _is_object(found) and _quiet(node, self._namespace) is found
+        )
         if not is_plain(found) and not is_handed_on:
             raise _Opaque
 
@@ -281,11 +303,21 @@ class InputFinder:
             holding = False
         else:
             called = self._chain(function)
-            if not _is_pure(called):
+            if is_arithmetic(called) and all(map(self._is_number, arguments)):
+                self._found += definition_reads(called)
+            elif not _is_pure(called):
                 raise _Opaque
             holding = called in _HOLDING
         for argument in arguments:
             self._visit(argument, holding)
+
+    def _is_number(self, node: ast.expr) -> bool:
+        """Return True if an argument is a number or text, by itself or by name."""
+        try:
+            found = node.value if isinstance(node, ast.Constant) else _quiet(node, self._namespace)
+        except _Opaque:
+            return False
+        return isinstance(found, NUMBERS)
 
     def _is_method(self, function: ast.Attribute) -> bool:
         """Return True if the function is a method of a plain container, a text or an array."""
@@ -331,6 +363,22 @@ def _is_pure(called: Any) -> bool:
     if module.partition(".")[0] == _PACKAGE:
         return isinstance(called, (type, FunctionType))
     return isinstance(called, np.ufunc) or (module == "numpy" and "random" not in repr(called))
+
+
+def is_arithmetic(called: Any) -> bool:
+    """Return True for a function whose result depends only on its arguments, if these are numbers.
+
+    It uses no name from outside and no attribute, makes no function, and has no default values and no closure.
+    """
+    if not isinstance(called, FunctionType) or called.__defaults__ or called.__kwdefaults__:
+        return False
+    code = called.__code__
+    # Generators are objects that remember, and functions inside may use names of their own.
+    is_plain_code = not code.co_names and not code.co_freevars and not code.co_cellvars and not code.co_flags & _LASTING
+    return is_plain_code and not any(isinstance(one, CodeType) for one in code.co_consts)
+
+
+_LASTING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def materialize(found: Any) -> Any:

@@ -65,11 +65,57 @@ PLANES = """kernel planes(x: f32[2] grad, y: f32[2] grad) {
     store y[%3, %4], %5
   }
 }"""
+SEARCH = """kernel search(x: f32[1], u: f32[1], v: f32[1], y: f32[1], cell: i32[1], first: i32[1], size: i32[1]) {
+  bounds { %0: i32 = const 0 %1: i32 = shape y, 0 } parallel %2: i32 in %0 .. %1 {
+    local s: f32
+    %3: i32 = const -13
+    %4: i32 = const 14
+    %5: i32 = load cell[%2]
+    %6: f32 = load x[%2]
+    for %7: i32 in %3 .. %4 {
+      %8: i32 = add %5, %7
+      %9: i32 = load first[%8]
+      %10: i32 = load size[%8]
+      %11: i32 = add %9, %10
+      for %12: i32 in BEGIN .. %11 {
+        %13: f32 = load x[%12]
+        %14: f32 = sub %13, %6
+        %40: f32 = mul %14, %14
+        %41: f32 = load u[%12]
+        %42: f32 = mul %41, %41
+        %43: f32 = load v[%12]
+        %44: f32 = mul %43, %43
+        %45: f32 = add %40, %42
+        %15: f32 = add %45, %44
+        %16: f32 = const 0.5
+        %17: u1 = cmp_lt %15, %16
+        if %17 { %18: f32 = const 0.25 %19: u1 = cmp_lt %15, %18 WORK }
+      }
+    }
+    %30: f32 = get s
+    store y[%2], %30
+  }
+}"""
+FOUND = "%20: f32 = sqrt %15 %21: f32 = get s %22: f32 = add %21, %20 set s, %22"
+SEARCHES = {
+    "what is found twice": (SEARCH.replace("BEGIN", "%9").replace("WORK", f"if %19 {{ {FOUND} }}"), False),
+    "from one place on": (SEARCH.replace("BEGIN", "%0").replace("WORK", f"if %19 {{ {FOUND} }}"), True),
+}
+"""Sums over the neighbors of an iteration, in cells around its own; and the same with loops that all begin at 0."""
+
 SINES = " ".join(f"%{k}: f32 = sin %{k - 1 if k > 20 else 7}" for k in range(20, 28))
 
 
 def with_work(text: str, work: str = "") -> str:
     return text.replace("WORK", work).replace("add %8, %7", "add %8, %27" if work else "add %8, %7")
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_run_one_by_one(name: str) -> None:
+    """Lanes of a search wait for each other, load from places of their own, and do what only some of them find."""
+    text, pays = SEARCHES[name]
+    kernel = prepare_forward(parse_kernel(text)).kernel
+    assert eligible(kernel, 0, replace(CPU, vector_masks=True)) is pays
 
 
 @pytest.mark.parametrize("has_masks", [False, True])

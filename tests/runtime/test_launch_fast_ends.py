@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -211,7 +213,10 @@ def test_kernels_arrays_and_handles_die(s: Steps) -> None:
 
 
 def test_long_launches_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread would wait for the interpreter's lock."""
     monkeypatch.setattr(trampoline(), "patience", 1)
+    over = threading.Event()
+    threading.Thread(target=over.wait, daemon=True).start()
     x = sg.field(sg.f64, 4)
 
     @sg.kernel
@@ -223,6 +228,38 @@ def test_long_launches_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> No
         fill()
     assert x[0] == 200.0 and fill.stats().launches == 200
     assert native_of(fill).launched == 0 and site_of(fill)._wait > 30
+    over.set()
+
+
+ALONE = """
+import stackgrad as sg
+from stackgrad.backends.host.trampoline import trampoline
+
+sg.init(arch=sg.cpu)
+trampoline().patience = 1
+x = sg.field(sg.f64, 4)
+
+
+@sg.kernel
+def fill():
+    for i in x:
+        x[i] += 1.0
+
+
+for _ in range(200):
+    fill()
+assert x[0] == 200.0 and fill.stats().launches == 200
+print(fill._forward.free.launched)
+"""
+
+
+def test_long_launches_of_a_lone_thread_stay_ready(tmp_path: Path) -> None:
+    """Nobody waits for the interpreter's lock, so that a launch by Python would gain nothing."""
+    script = tmp_path / "alone.py"
+    script.write_text(ALONE)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 150
 
 
 def test_watchers_forbid_native_launches(s: Steps) -> None:

@@ -62,6 +62,8 @@ class PyQuadrants(metaclass=Patchable):
     short_circuit_operators = True
     print_full_traceback = False
     unrolling_limit = 0
+    stackgrad_settings = frozenset(("default_fp", "default_ip", "default_up"))
+    """Attributes that are the same until the runtime is started again."""
 
     def __init__(self) -> None:
         self.prog = Program()

@@ -45,6 +45,16 @@ class Call:
         self.key.append(id(value))
         self.owners.append(value)
 
+    def join(self, part: Call) -> None:
+        """Append the key, numbers and arrays of a part of an argument, which was taken apart alone."""
+        at = len(self.key)
+        self.places += [at + place for place in part.places]
+        self.key += part.key
+        self.scalars += part.scalars
+        self.leaves += part.leaves
+        self.owners += part.owners
+        self.is_volatile |= part.is_volatile
+
 
 class Taker(Protocol):
     """Describe an object that appends the numbers and arrays of one argument to a `Call`."""

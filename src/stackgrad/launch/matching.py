@@ -30,8 +30,10 @@ from ..compiler.ir.extents import NARROW
 from ..compiler.ir.types import Scalar, i32
 from ..data.fields.array import Array
 from ..data.leaves import ArgumentMismatch, ForeignArray, Leaf, foreign, scalar_of
+from .argument_kinds import is_array, is_dataclass, is_field
 from .arguments import checker_of, flattener_of
 from .calls import Call
+from .frozen_arguments import FrozenArguments
 from .stand_ins import StandInMaker, is_wide_leaf, matrix_field_stand_in, matrix_stand_in, struct_stand_in
 
 # ---- parameters -----------------------------------------------------------------------------------------------------
@@ -115,7 +117,7 @@ class ArrayMatcher:
 
     def _fixed(self, value: Any) -> Any:
         """Return the shape of a field if kernels are specialized for the shapes of fields, else None."""
-        return value.shape if self.fields_fixed and not isinstance(value, ForeignArray) and _is_field(value) else None
+        return value.shape if self.fields_fixed and not isinstance(value, ForeignArray) and is_field(value) else None
 
     def _gradient(self, value: Any) -> bool:
         """Return True if the kernel uses the argument's gradient. Raise ArgumentMismatch if it is missing."""
@@ -181,7 +183,7 @@ class ArrayMatcher:
             grad = leaf.needs_grad and self.kind.needs_grad is not False
         else:
             dtype, memory_shape, grad = scalar_of(leaf.memory), leaf.memory.shape, leaf.grad is not None
-        fixed = self.fields_fixed and isinstance(leaf, Array) and _is_field(value)
+        fixed = self.fields_fixed and isinstance(leaf, Array) and is_field(value)
         storage = make.array(dtype, memory_shape if fixed else LaunchShape(len(memory_shape)), grad)
         if is_matrix_field(value):
             return matrix_field_stand_in(value, storage)
@@ -234,6 +236,7 @@ class ObjectMatcher:
         self.any_array = ArrayMatcher(NdarrayType(), options, fields_fixed=True)
         self.any_view = ViewMatcher(ViewType(), options)
         self.members: dict[type, tuple[tuple[str, Matcher], ...]] = {}
+        self.frozen = FrozenArguments()
 
     def take(self, value: Any, call: Call) -> None:
         """Append the key, arrays and numbers of an object to the call. Raise ArgumentMismatch if it does not fit."""
@@ -243,10 +246,13 @@ class ObjectMatcher:
 
     def _take(self, value: Any, call: Call) -> None:
         """Append the key, arrays and numbers of an object to the call, according to its type."""
+        if self.frozen.known and (part := self.frozen.parts(value)) is not None:
+            call.join(part)
+            return
         if isinstance(value, np.generic):
             value = value.item()
         kind, key = type(value), call.key
-        if _is_array(value):
+        if is_array(value):
             self.any_array.take(value, call)
         elif is_host_view(value):
             key.append(ViewOperand)
@@ -271,19 +277,27 @@ class ObjectMatcher:
         elif is_host_matrix(value):
             call.is_volatile = True
             key.append((kind, value.dtype, value.to_numpy().shape, value.to_numpy().tobytes()))
-        elif _is_dataclass(value):
-            key.append(kind)
-            count = len(call.scalars)
-            for name, matcher in self._members(kind):
-                _nested(name, matcher, getattr(value, name), call)
-            if len(call.scalars) > count or not kind.__dataclass_params__.frozen:
+        elif is_dataclass(value):
+            if kind.__dataclass_params__.frozen:
+                self.frozen.take(value, call, self._take_members)
+            else:
+                self._take_members(value, call)
                 call.is_volatile = True
         else:
             call.know(value)
 
+    def _take_members(self, value: Any, call: Call) -> None:
+        """Append the class and the members of a Python dataclass to the call."""
+        call.key.append(type(value))
+        count = len(call.scalars)
+        for name, matcher in self._members(type(value)):
+            _nested(name, matcher, getattr(value, name), call)
+        if len(call.scalars) > count:
+            call.is_volatile = True
+
     def stand_in(self, value: Any, make: StandInMaker) -> Any:
         """Return the object with stand-ins in place of the arrays and numbers that may differ in each launch."""
-        if _is_array(value):
+        if is_array(value):
             return self.any_array.stand_in(value, make)
         if is_host_view(value):
             return self.any_view.stand_in(value, make)
@@ -294,7 +308,7 @@ class ObjectMatcher:
             return tuple(self.stand_in(item, make) for item in value)
         if type(value) is dict:
             return {name: self.stand_in(item, make) for name, item in value.items()}
-        if _is_dataclass(value):
+        if is_dataclass(value):
             parts = {name: m.stand_in(getattr(value, name), make) for name, m in self._members(type(value))}
             return MembersStandIn(type(value), parts)
         return value
@@ -366,29 +380,6 @@ def _nested(name: str, matcher: Matcher, value: Any, call: Call) -> None:
         matcher.take(value, call)
     except ArgumentMismatch as misfit:
         raise ArgumentMismatch(f"its member {name}: {misfit.reason}", misfit.cure) from None
-
-
-def _is_array(value: Any) -> bool:
-    if isinstance(value, (Array, np.ndarray)) or is_matrix_field(value):
-        return True
-    library = type(value).__module__.partition(".")[0]
-    return (
-        library in ("torch", "jaxlib", "jax")
-        and getattr(value, "ndim", -1) >= 0
-        and getattr(value, "shape", None) is not None
-    )
-
-
-def _is_dataclass(value: Any) -> bool:
-    """Return True if an object is a dataclass whose members are matched one by one."""
-    if isinstance(value, (type, Scalar)) or is_host_struct(value):
-        return False
-    return dataclasses.is_dataclass(value) and not getattr(value, "is_stackgrad_data_oriented", False)
-
-
-def _is_field(value: Any) -> bool:
-    """Return True if an array is a field, and False for an ndarray."""
-    return getattr(value, "_is_field", True) is True
 
 
 def _axes(count: int) -> str:

@@ -14,12 +14,14 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from ..backends.host.pinned_names import PinnedName, pin_cell, pin_global
+from ..backends.host.pinned_parts import pin_attributes, pin_method
 from ..compiler.frontend.parts import class_attribute, is_of_class, module_names, part_names
 from ..compiler.frontend.reads import EvaluationRead, NameRead, PartRead, Read, failure, materialize
 from ..compiler.frontend.snapshots import (
     ArraySnapshot,
     Identity,
     IdentitySnapshot,
+    MethodSnapshot,
     Snapshot,
     ValueSnapshot,
     fresh_snapshot,
@@ -29,6 +31,10 @@ from ..compiler.frontend.snapshots import (
 )
 from ..compiler.frontend.source import MISSING
 from .fresh_objects import NOWHERE, FreshObjects, Reach
+from .repeated_reads import evaluation_key
+
+_MOVES = 4
+"""Number of times that an attribute is pinned anew before its guard is left to Python."""
 
 
 class _OuterName:
@@ -100,10 +106,12 @@ class NameGuard:
 class PartGuard:
     """Represent a guard on an attribute, item or length, read during tracing, of an object."""
 
-    __slots__ = ("_owner", "_look", "_then")
+    __slots__ = ("_owner", "_look", "_then", "_pinned", "_moves")
 
     def __init__(self, owner: Reach, look: Callable[[Any], Any], then: Snapshot) -> None:
         self._owner, self._look, self._then = owner, look, then
+        self._pinned: tuple[tuple[int, int], ...] = ()
+        self._moves = 0
 
     def holds(self) -> bool:
         """Return True if the property has the same value as during the trace, and the object is alive."""
@@ -127,8 +135,27 @@ class PartGuard:
             return None
 
     def pin(self) -> PinnedName | None:
-        """Return None: there is no pinned name, because machine code cannot look up a property of an object."""
-        return None
+        """Return the pinned attribute, which machine code can compare, or None if it is computed or moves often.
+
+        An equal number that is stored again and again is another object each time, for which a launch would be made
+        ready in vain.
+        """
+        found = self._pinnable()
+        if found is not None and found.words != self._pinned:
+            if self._moves >= _MOVES:
+                return None
+            self._pinned, self._moves = found.words, self._moves + 1
+        return found
+
+    def _pinnable(self) -> PinnedName | None:
+        """Return the attribute as pinned at present, or None if machine code cannot look it up."""
+        identity = self.identity()
+        if identity is None:
+            return None
+        if isinstance(self._then, MethodSnapshot):
+            name = identity.names[0].partition(".")[0]
+            return pin_method(identity.owner, name, *identity.values[1:])
+        return pin_attributes(identity.owner, identity.names, identity.values)
 
 
 class EvaluationGuard:
@@ -192,8 +219,11 @@ def guards_with(reads: Iterable[Read], fresh: FreshObjects) -> tuple[Guard, ...]
             if not (read.function in fresh and _is_part(read.function, read.name)):
                 made.setdefault((id(read.function), read.name), NameGuard(read, fresh))
         elif isinstance(read, EvaluationRead):
+            key = evaluation_key(read)
+            if key in made:
+                continue
             then = _lasting(read.found, EvaluationGuard(read, ValueSnapshot(None), fresh).evaluated, fresh)
-            made[id(read)] = EvaluationGuard(read, then, fresh)
+            made[key] = EvaluationGuard(read, then, fresh)
         elif (id(read.owner), read.name) not in made:
             guard = _part_guard(read, fresh)
             if guard is not None:

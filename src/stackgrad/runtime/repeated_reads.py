@@ -7,9 +7,10 @@ and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from ..compiler.frontend.reads import EvaluationRead, NameRead, PartRead, Read, materialize
-from ..compiler.frontend.snapshots import reference_to
+from ..compiler.frontend.reads import NUMBERS, EvaluationRead, NameRead, PartRead, Read, materialize
+from ..compiler.frontend.snapshots import reference_to, word
 from ..compiler.frontend.source import MISSING, outer_name
 from .fresh_objects import FreshObjects
 
@@ -62,3 +63,9 @@ def _evaluation_repetition(read: EvaluationRead, fresh: FreshObjects) -> Repetit
         return EvaluationRead(found, code, outer, bound, materialize(eval(code, names)))
 
     return again
+
+
+def evaluation_key(read: EvaluationRead) -> tuple[Any, ...]:
+    """Return a key that is equal for one expression of a function, which is inlined several times, on equal objects."""
+    bound = [(name, word(value) if isinstance(value, NUMBERS) else id(value)) for name, value in read.bound.items()]
+    return id(read.function), read.code, tuple(bound)
