@@ -258,9 +258,8 @@ class RiskAnalysis:
         structure = self.structures[t]
         common = common_block(first.path, write.path)
         loops = structure.loops(common)
-        outer = loops[0][0] if loops else None
         # Values of the outermost common loop may change from one iteration of it to the next.
-        varying = frozenset(v for v, home in structure.homes.items() if outer and home[: len(outer)] == outer)
+        varying: frozenset[Value] = structure.inside(loops[0][0]) if loops else frozenset()
         steps = [self._steps(s, pairs, varying, t) for _, s in loops]
         if NEVER in steps or any(_constant_apart(p, q, varying) for p, q in pairs):
             return NO
@@ -322,7 +321,7 @@ class RiskAnalysis:
 
     def _other_iteration(self, task: Task, t: int, pairs: list[tuple[Affine, Affine]]) -> tuple[int, ...] | None:
         """Return the distance of two iterations that access one element: () if unknown, None if there are none."""
-        varying = frozenset(self.structures[t].homes)
+        varying = self.structures[t].inside(())
         if is_own(tuple(p for p, q in pairs if p == q), task, self.forms[t]):
             return None
         distance: list[int | None] = []

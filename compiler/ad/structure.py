@@ -54,6 +54,7 @@ class Structure:
         self.homes: dict[Value, BlockPath] = {v: () for v in task.indices}
         self.made: dict[Value, Stmt] = {}
         self.declared: dict[str, BlockPath] = {}
+        self._inside: dict[BlockPath, frozenset[Value]] = {}
         self._enter(task.body, ())
 
     def _enter(self, block: Block, path: BlockPath) -> None:
@@ -70,6 +71,12 @@ class Structure:
                     self.homes[stmt.index] = (*path, (position, "body"))
                 for name, inner in inner_blocks(stmt):
                     self._enter(inner, (*path, (position, name)))
+
+    def inside(self, path: BlockPath) -> frozenset[Value]:
+        """Return the values that a block and the blocks inside of it define; they are found at the first call."""
+        if path not in self._inside:
+            self._inside[path] = frozenset(v for v, home in self.homes.items() if home[: len(path)] == path)
+        return self._inside[path]
 
     def holder(self, path: BlockPath) -> Stmt:
         """Return the statement of which a block is a part. The block must not be the body of the task."""

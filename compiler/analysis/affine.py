@@ -14,7 +14,7 @@ of. Hence `x[t % 2]` and `x[(t + 1) % 2]` are known to differ: t and t + 1 diffe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir import nodes as n
 from ..ir.cached import cached_property
@@ -233,7 +233,9 @@ def _keeps_value(cast: n.Cast) -> bool:
 
 def extents(task: Task) -> tuple[tuple[Affine, Affine], ...]:
     """Return the begin and the end of each axis of the box of a parallel task."""
-    forms = IndexForms(task)
+    # The values of the box are made in the bounds. The body, which may be large, is not walked: analyses of pairs of
+    # accesses ask for the box once for each pair.
+    forms = IndexForms(replace(task, body=()))
     return tuple((forms.form(b), forms.form(e)) for b, e in zip(task.begin, task.end))
 
 
