@@ -79,8 +79,8 @@ def _neutral_output(output: Notebook) -> Notebook | None:
     if output["output_type"] == "error":
         return output
     kind = PICTURE if PICTURE in output["data"] else TEXT
-    text = joined(output["data"][kind])
-    shown = {kind: text.strip() if kind == PICTURE else text.splitlines(keepends=True)}
+    content = joined(output["data"][kind])
+    shown = {kind: content.strip() if kind == PICTURE else content.splitlines(keepends=True)}
     return {"output_type": "display_data", "data": shown, "metadata": {}}
 
 
