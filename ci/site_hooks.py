@@ -1,7 +1,8 @@
 """This module makes the site of the pages from the checkout: MkDocs calls its functions, which mkdocs.yml names.
 
 The navigation follows the lists of docs/index.md. Files and folders outside of docs/ that pages link to become pages,
-and links lead to these (`site_links.py`).
+and links lead to these (`site_links.py`). Each notebook becomes a page, with the outputs that its file keeps
+(`notebooks.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT / "ci") not in sys.path:
     sys.path.insert(0, str(ROOT / "ci"))
 
+import notebooks  # noqa: E402
 import site_links as links  # noqa: E402
 
 
@@ -23,14 +25,15 @@ def is_folder(path: str) -> bool:
 
 
 def text_of(path: str) -> str:
-    """Return the text of a file, given by its path from the root of the checkout."""
-    return (ROOT / path).read_text(encoding="utf-8")
+    """Return the text of a file, given by its path from the root of the checkout; that of a notebook as Markdown."""
+    file = ROOT / path
+    return notebooks.page(file) if file.suffix == links.NOTEBOOK else file.read_text(encoding="utf-8")
 
 
 def page_text(path: str) -> str:
     """Return the Markdown of the page for a file or folder."""
     if not is_folder(path):
-        return text_of(path) if path.endswith(".md") else links.source_page(path, text_of(path))
+        return links.source_page(path, text_of(path)) if _is_source(path) else text_of(path)
     names = (entry.name for entry in (ROOT / path).iterdir() if entry.is_file())
     return links.folder_page(path, names)
 
@@ -61,14 +64,20 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages for files and folders outside of docs/, and the style sheet."""
+    """Add the pages of notebooks, those for files and folders outside of docs/, and the style sheet."""
     from mkdocs.structure.files import File
 
+    written = [file.relative_to(ROOT).as_posix() for file in notebooks.paths()]
     pages = [f"{links.DOCS}/{file.src_uri}" for file in files.documentation_pages()]
-    for page, path in added_pages(pages).items():
-        files.append(File.generated(config, page, content=page_text(path)))
-        _PATHS[page] = path
-    files.append(File.generated(config, "assets/site.css", content=text_of("ci/site.css")))
+    made = {links.site_page(path, is_folder): path for path in written} | added_pages(pages + written)
+    _PATHS.update(made)
+    content: dict[str, str | bytes] = {page: page_text(path) for page, path in made.items()}
+    for file in notebooks.paths():
+        folder = file.parent.relative_to(ROOT / links.DOCS).as_posix()
+        content |= {f"{folder}/{name}": shown for name, shown in notebooks.pictures(file).items()}
+    content["assets/site.css"] = text_of("ci/site.css")
+    for uri, shown in content.items():
+        files.append(File.generated(config, uri, content=shown))
     return files
 
 
@@ -78,12 +87,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     path = _PATHS.get(uri, f"{links.DOCS}/{uri}")
     if is_folder(path):
         path = f"{path}/{links.INDEX}"
-    return markdown if _is_source(path) else links.rewrite(path, markdown, is_folder)
+    if _is_source(path):
+        return markdown
+    name = path.rpartition("/")[2]
+    # The link is added to the rewritten text, in which links to notebooks lead to pages.
+    added = f"\n[This page as a notebook]({name})\n" if name.endswith(links.NOTEBOOK) else ""
+    return links.rewrite(path, markdown, is_folder) + added
 
 
 def _is_source(path: str) -> bool:
     """Return True if the page for a path shows a source file, whose text has no links to rewrite."""
-    return not path.endswith(".md")
+    return not path.endswith((".md", links.NOTEBOOK))
 
 
 _PATHS: dict[str, str] = {}

@@ -2,7 +2,8 @@
 
 Pages are written for readers of the checkout: `../README.md` leads from docs/heap.md to the README. The site has the
 files under docs/ only, so each other file or folder that a page links to becomes a page of its own, below `project/`.
-A page of the site is named by the path of its Markdown file below docs/, as MkDocs does.
+A page of the site is named by the path of its Markdown file below docs/, as MkDocs does, and the page of a notebook as
+if that were a Markdown file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 DOCS, PROJECT, INDEX = "docs", "project", "README.md"
+NOTEBOOK = ".ipynb"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 ITEM = re.compile(r"^( *)([*-]|\d+\.) ")
@@ -29,7 +31,8 @@ def site_page(path: str, is_folder: Callable[[str], bool]) -> str:
         path = f"{path}/{INDEX}"
     inside = PurePosixPath(path)
     if inside.parts[0] == DOCS:
-        return str(PurePosixPath(*inside.parts[1:]))
+        page = PurePosixPath(*inside.parts[1:])
+        return str(page.with_suffix(".md") if page.suffix == NOTEBOOK else page)
     shown = "/".join(part.lstrip(".") for part in inside.parts)  # MkDocs leaves out what a dot hides
     return f"{PROJECT}/{shown}" if path.endswith(".md") else f"{PROJECT}/{shown}.md"
 
@@ -126,7 +129,7 @@ def navigation(index: str) -> list[dict[str, object]]:
 def _page_of_index(link: str) -> str:
     """Return the name of the page of the site that a link of docs/index.md leads to, or "" if it leads to no page."""
     path, _ = target_of(f"{DOCS}/index.md", link)
-    return site_page(path, lambda _: False) if path.endswith(".md") else ""
+    return site_page(path, lambda _: False) if path.endswith((".md", NOTEBOOK)) else ""
 
 
 def linked_files(root: Path, pages: Iterable[str], text_of: Callable[[str], str]) -> list[str]:

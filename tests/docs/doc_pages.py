@@ -6,18 +6,21 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+import notebooks
 import project_tree as tree
 
 ROOT = tree.ROOT
 
 
 def pages() -> list[str]:
-    """Return every Markdown file of the project, by path from the root of the checkout."""
-    return [name for path in tree.project_files() if (name := tree.relative(path)).endswith(".md")]
+    """Return every Markdown file and notebook of the project, by path from the root of the checkout."""
+    return [name for path in tree.project_files() if (name := tree.relative(path)).endswith((".md", notebooks.SUFFIX))]
 
 
 def text_of(page: str) -> str:
-    """Return the text of a page."""
+    """Return the text of a page; of a notebook what its author wrote, as Markdown."""
+    if page.endswith(notebooks.SUFFIX):
+        return "\n\n".join(map(notebooks.written, notebooks.read(ROOT / page)["cells"])) + "\n"
     return (ROOT / page).read_text(encoding="utf-8")
 
 

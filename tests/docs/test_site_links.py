@@ -20,6 +20,7 @@ def is_folder(path: str) -> bool:
         ("docs/heap.md", "heap.md"),
         ("docs/decisions", "decisions/README.md"),
         ("docs/campaign/report.html", "campaign/report.html"),
+        ("docs/notebooks/a.ipynb", "notebooks/a.md"),
         ("README.md", "project/README.md"),
         ("ci/check.sh", "project/ci/check.sh.md"),
         ("examples", "project/examples/README.md"),
@@ -37,6 +38,7 @@ def test_places(path: str, page: str) -> None:
         ("docs/a.md", "[b](../README.md)", "[b](project/README.md)"),
         ("docs/decisions/1.md", "[b](../a.md) [c](../../ci/x.py#L3)", "[b](../a.md) [c](../project/ci/x.py.md#L3)"),
         ("README.md", "![p](docs/pictures/p.svg)", "![p](../pictures/p.svg)"),
+        ("README.md", "[n](docs/notebooks/n.ipynb#part)", "[n](../notebooks/n.md#part)"),
         ("ci/README.md", "[m](../Makefile) [d](../examples)", "[m](../Makefile.md) [d](../examples/README.md)"),
         ("docs/a.md", "[w](https://example.org/x.md) [h](#here)", "[w](https://example.org/x.md) [h](#here)"),
         ("docs/a.md", "```\n[b](../README.md)\n```", "```\n[b](../README.md)\n```"),
@@ -52,10 +54,11 @@ def test_texts_fit_the_site(path: str, text: str, wanted: str) -> None:
 def test_navigation_follows_the_lists() -> None:
     index = (
         "# All\n\n## You write\n\n| page | what |\n| --- | --- |\n| [a](a.md), [b](b.md) | see [c](c.md) |\n"
-        "| [../README.md](../README.md) | it |\n\n"
+        "| [../README.md](../README.md), [n](notebooks/n.ipynb) | it |\n\n"
         "## Made\n\n| [a](a.md) | again |\n| [r](campaign/r.html) | no page |\n"
     )
-    assert links.navigation(index) == [{"All pages": "index.md"}, {"You write": ["a.md", "b.md", "project/README.md"]}]
+    pages = ["a.md", "b.md", "project/README.md", "notebooks/n.md"]
+    assert links.navigation(index) == [{"All pages": "index.md"}, {"You write": pages}]
 
 
 def test_every_page_under_docs_is_in_the_navigation_or_in_a_folder_of_its_own() -> None:

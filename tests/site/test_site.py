@@ -12,6 +12,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import notebooks
 import project_tree as tree
 import pytest
 from headless import serving
@@ -77,6 +78,17 @@ def test_the_navigation_has_the_lists_of_the_index(site: Path) -> None:
     tutorial = (site / "tutorial/index.html").read_text(encoding="utf-8")
     for section in ("You write kernels", "You differentiate simulations", "You work on compilers", "You contribute"):
         assert section in tutorial
+
+
+def test_a_notebook_is_a_page_with_its_pictures(site: Path) -> None:
+    kept = notebooks.paths()
+    assert kept
+    for path in kept:
+        page = (site / f"notebooks/{path.stem}/index.html").read_text(encoding="utf-8")
+        for name, content in notebooks.pictures(path).items():
+            assert f'src="../{name}"' in page and (site / "notebooks" / name).read_bytes() == content
+        assert f'href="../{path.name}"' in page and (site / "notebooks" / path.name).read_bytes() == path.read_bytes()
+        assert f'href="../notebooks/{path.stem}/"' in (site / "tutorial/index.html").read_text(encoding="utf-8")
 
 
 def test_no_page_asks_another_host_for_anything(site: Path) -> None:
