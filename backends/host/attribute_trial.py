@@ -94,17 +94,17 @@ def _changes() -> Iterator[tuple[Any, str, Callable[[], object]]]:
     yield kind, "constant", lambda: setattr(kind, "constant", 2.5)
     below = type("Below", (type(_made()),), {})
     yield below, "constant", lambda: setattr(below.__base__, "constant", 2.5)
-    yield _function(), "__defaults__", lambda: setattr(_FUNCTIONS[-1], "__defaults__", (2.5,))
-    yield _function(), "__kwdefaults__", lambda: setattr(_FUNCTIONS[-1], "__kwdefaults__", {"second": 2.5})
-    yield _function(), "__code__", lambda: setattr(_FUNCTIONS[-1], "__code__", (lambda first: first).__code__)
-
-
-_FUNCTIONS: list[Any] = []
+    for name, value in (
+        ("__defaults__", (2.5,)),
+        ("__kwdefaults__", {"second": 2.5}),
+        ("__code__", (lambda first: first).__code__),
+    ):
+        function = _function()
+        yield function, name, partial(setattr, function, name, value)
 
 
 def _function() -> Any:
-    _FUNCTIONS[:] = [lambda first: 1.5 * first]
-    return _FUNCTIONS[-1]
+    return lambda first: 1.5 * first
 
 
 def _additions() -> Iterator[tuple[Any, Callable[[], object]]]:

@@ -7,6 +7,9 @@ from ..llvm.errors import FAILED
 from . import handles as h
 from .checks import load_text, store_text
 
+_ALONE = 100
+"""Times that a launch of an interpreter with one thread may exceed its patience: a launch by Python costs it 1 % then."""
+
 RUN = f"""
 ; Launches, counts, and gives what was written new versions. True if an error was reported: it stands in the block, and
 ; the handle stays taken until Python has read it.
@@ -52,7 +55,11 @@ short:
   store i64 %done.more, ptr %done.p
   br label %stamps
 long:
-  ; Nobody waits for the lock in an interpreter of one thread.
+  ; Nobody waits for the lock in an interpreter of one thread, but Ctrl-C is seen only while Python runs.
+  %patience.alone = mul i64 %patience, {_ALONE}
+  %is.rather.short = icmp ult i64 %spent, %patience.alone
+  br i1 %is.rather.short, label %look, label %tiring
+look:
   {load_text("first.thread", "root", h.FIRST_THREAD, "ptr")}
   {load_text("next.thread", "root", h.NEXT_THREAD, "ptr")}
   {load_text("interpreter", "root", h.INTERPRETER, "ptr")}

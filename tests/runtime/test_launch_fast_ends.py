@@ -232,34 +232,38 @@ def test_long_launches_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 ALONE = """
+import sys
 import stackgrad as sg
 from stackgrad.backends.host.trampoline import trampoline
 
 sg.init(arch=sg.cpu)
-trampoline().patience = 1
+trampoline().patience *= int(sys.argv[1])
 x = sg.field(sg.f64, 4)
 
 
 @sg.kernel
-def fill():
+def fill(trips: sg.i32):
     for i in x:
-        x[i] += 1.0
+        for _ in range(trips):
+            x[i] = x[i] * 0.5 + 1.0
 
 
 for _ in range(200):
-    fill()
-assert x[0] == 200.0 and fill.stats().launches == 200
+    fill(40_000)
+assert x[0] == 2.0 and fill.stats().launches == 200
 print(fill._forward.free.launched)
 """
 
 
-def test_long_launches_of_a_lone_thread_stay_ready(tmp_path: Path) -> None:
-    """Nobody waits for the interpreter's lock, so that a launch by Python would gain nothing."""
+@pytest.mark.parametrize(("patience", "is_ready"), [(1, True), (0, False)])
+def test_long_launches_of_a_lone_thread(patience: int, is_ready: bool, tmp_path: Path) -> None:
+    """Nobody waits for the interpreter's lock, but Ctrl-C must end launches that are much longer than patience."""
     script = tmp_path / "alone.py"
     script.write_text(ALONE)
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, str(script), str(patience)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 150
+    assert int(done.stdout) > 20 if is_ready else int(done.stdout) == 0
 
 
 def test_watchers_forbid_native_launches(s: Steps) -> None:

@@ -173,7 +173,7 @@ MOST: dict[Callable[[], Callable[[], None]], Most] = {
     gradient: Most(Way(21, 10), Way(325, 31), NONE),
     numpy_arrays: Most(Way(18, 9), Way(290, 31), NONE),
     sized: Most(Way(32, 13), Way(360, 36), NONE),
-    method: Most(Way(26, 13), Way(300, 33), Way(1, 1)),
+    method: Most(Way(26, 13), Way(310, 33), Way(1, 1)),
     result: Most(Way(34, 13), Way(90, 27), Way(34, 13)),
 }
 

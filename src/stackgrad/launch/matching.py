@@ -278,13 +278,17 @@ class ObjectMatcher:
             call.is_volatile = True
             key.append((kind, value.dtype, value.to_numpy().shape, value.to_numpy().tobytes()))
         elif is_dataclass(value):
-            if kind.__dataclass_params__.frozen:
-                self.frozen.take(value, call, self._take_members)
-            else:
-                self._take_members(value, call)
-                call.is_volatile = True
+            self._take_dataclass(value, call)
         else:
             call.know(value)
+
+    def _take_dataclass(self, value: Any, call: Call) -> None:
+        """Append the class and the members of a Python dataclass; what cannot change is taken apart once."""
+        if type(value).__dataclass_params__.frozen:
+            self.frozen.take(value, call, self._take_members)
+        else:
+            self._take_members(value, call)
+            call.is_volatile = True
 
     def _take_members(self, value: Any, call: Call) -> None:
         """Append the class and the members of a Python dataclass to the call."""
