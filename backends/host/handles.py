@@ -56,8 +56,8 @@ them stand addresses of types, objects and functions of the interpreter, and of 
 TAKEN: its block is in use. BORN: generation. MOVED: addresses or extents in the block were replaced, and the arrays
 were not yet found to be different memory. HEAP: words of the heap that the block is bound to, or 0. SIZED: launches
 count as cache hits. PATIENCE: ticks that a launch may keep the interpreter's lock; a handle whose launch took longer
-becomes invalid if the interpreter has another thread, or if it took very long. LAUNCHED: launches. PINS, PINNED: how many words must be as they
-were, and where their addresses stand, each with what it must contain.
+becomes invalid if the interpreter has another thread, or if it took very long. LAUNCHED: launches. PINS, PINNED: how
+many words must be as they were, and where their addresses stand, each with what it must contain.
 """
 
 READY, ORPHAN = 1, 2

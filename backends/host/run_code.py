@@ -8,7 +8,7 @@ from . import handles as h
 from .checks import load_text, store_text
 
 _ALONE = 100
-"""Times that a launch of an interpreter with one thread may exceed its patience: a launch by Python costs it 1 % then."""
+"""Times that a launch of a lone thread may exceed its patience: a launch by Python costs it 1 % then."""
 
 RUN = f"""
 ; Launches, counts, and gives what was written new versions. True if an error was reported: it stands in the block, and
