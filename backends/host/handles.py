@@ -60,6 +60,15 @@ becomes invalid if the interpreter has another thread, or if it took very long. 
 many words must be as they were, and where their addresses stand, each with what it must contain.
 """
 
+MICROSECONDS = 100
+"""Time of a launch, at most, for which other threads wait; a longer one is left to Python, which releases the lock."""
+
+ALONE = 100
+"""Times that a launch of a lone thread may exceed its patience: a launch by Python costs it 1 % then."""
+
+LONGEST = 1e-6 * MICROSECONDS * ALONE
+"""Seconds for which a launch may keep the interpreter's lock, and Ctrl-C waiting. No longer one is made ready."""
+
 READY, ORPHAN = 1, 2
 """Values of VALID: calls may fit; an object died that the handle names by address. 0: Python must look first."""
 

@@ -7,9 +7,6 @@ from ..llvm.errors import FAILED
 from . import handles as h
 from .checks import load_text, store_text
 
-_ALONE = 100
-"""Times that a launch of a lone thread may exceed its patience: a launch by Python costs it 1 % then."""
-
 RUN = f"""
 ; Launches, counts, and gives what was written new versions. True if an error was reported: it stands in the block, and
 ; the handle stays taken until Python has read it.
@@ -56,7 +53,7 @@ short:
   br label %stamps
 long:
   ; Nobody waits for the lock in an interpreter of one thread, but Ctrl-C is seen only while Python runs.
-  %patience.alone = mul i64 %patience, {_ALONE}
+  %patience.alone = mul i64 %patience, {h.ALONE}
   %is.rather.short = icmp ult i64 %spent, %patience.alone
   br i1 %is.rather.short, label %look, label %tiring
 look:

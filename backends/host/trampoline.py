@@ -66,10 +66,6 @@ ITEMS_AT = tuple.__basicsize__
 _EFFORT = 0
 """Effort of LLVM's optimizer, which takes a tenth of a second for this code, for 3 to 25 ns a call."""
 
-_MICROSECONDS = 100
-"""Time of a launch, at most, for which other threads wait; a longer one is left to Python, which releases the lock."""
-
-
 _FITS = f"""
 ; Whether a call fits a handle. Its arguments stand in the handle's block then.
 define internal i1 @fits(ptr %root, ptr %runtime, ptr %handle, ptr %args, i64 %given) nounwind {{
@@ -232,7 +228,7 @@ class Trampoline:
         self._make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )
-        self.patience = self._ticks_in(_MICROSECONDS)
+        self.patience = self._ticks_in(h.MICROSECONDS)
 
     def _ticks_in(self, microseconds: int) -> int:
         """Return the number of ticks that the clock of machine code counts in a given time, by measurement."""

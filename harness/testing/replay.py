@@ -50,8 +50,8 @@ from .rounding import (
     Precision,
     moved_scalars,
     narrowest_type,
-    perturb_by_largest,
     perturb_by_rounding,
+    perturb_in_all_ways,
     random_signs,
     seeded_generator,
     sensitivity,
@@ -284,10 +284,8 @@ class Replay:
 
     def _at_kink(self, standard: Standard, seeds: Arrays) -> bool:
         """Return True if a change of the initial contents by a few roundings makes the gradient jump."""
-        for side in (1.0, -1.0):
-            there = replace(
-                self.setting, arrays=perturb_by_largest(self.setting.arrays, self.precision.u, "kink", side)
-            )
+        for arrays in perturb_in_all_ways(self.setting.arrays, self.precision.u):
+            there = replace(self.setting, arrays=arrays)
             outcome = attempt(partial(self._gradient_from, self.panel.reference, there, seeds))
             if not isinstance(outcome, OkOutcome):
                 return True

@@ -25,8 +25,9 @@ precision is 1e12 times the bound.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,21 @@ def perturb_by_largest(arrays: Arrays, u: float, seed: object, side: float) -> d
             with np.errstate(over="ignore"):
                 out[name] = np.asarray(array + side * steps * random_signs(source, array.shape), array.dtype, order="C")
     return out
+
+
+_WAYS = 6
+"""Random moves, each in both directions. Of pairs of equal elements, one move in eight leaves the pair equal."""
+
+
+def perturb_in_all_ways(arrays: Arrays, u: float) -> Iterator[dict[str, np.ndarray]]:
+    """Yield arrays beside the given ones, so that a gradient at a tie or a kink differs at some of them.
+
+    Args:
+        arrays: arrays by name.
+        u: the unit roundoff.
+    """
+    for way, side in product(range(_WAYS), (1.0, -1.0)):
+        yield perturb_by_largest(arrays, u, way, side)
 
 
 def _largest(array: np.ndarray) -> float:

@@ -14,6 +14,7 @@ from stackgrad.harness.testing.rounding import (
     narrowest_type,
     perturb_by_largest,
     perturb_by_rounding,
+    perturb_in_all_ways,
     sensitivity,
 )
 
@@ -59,6 +60,13 @@ def test_nudges_part_what_ties_across_arrays() -> None:
     same = {"x": np.ones(64), "y": np.ones(64)}
     moved_apart = perturb_by_largest(same, 2.0**-53, 0, 1.0)
     assert np.count_nonzero(moved_apart["x"] != moved_apart["y"]) > 48
+
+
+def test_some_move_parts_each_tie() -> None:
+    """A tie that no move parts looks like a gradient that JAX, with halves for both, contradicts."""
+    same = {"x": np.full(256, 1.25), "y": np.full(256, 1.25)}
+    moves = list(perturb_in_all_ways(same, 2.0**-53))
+    assert np.all(np.any([there["x"] != there["y"] for there in moves], axis=0))
 
 
 def test_real_scalars_move_and_integers_stay() -> None:

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..backends.host.handles import LONGEST
 from ..backends.words import WATCHED
 from ..compiler.errors import StackgradError
 from ..data.leaves import ArgumentMismatch
@@ -100,9 +102,10 @@ class CallSite:
             if self.free.function is not None:
                 # Ready launches know arguments by position only, and one may fit now.
                 return self.free.function(*args)
+        begin = perf_counter()
         result = self._launch(cache, args)
         self._waited += 1
-        if self._waited >= self._wait and not RUNTIME.words[WATCHED]:
+        if self._waited >= self._wait and perf_counter() - begin < LONGEST and not RUNTIME.words[WATCHED]:
             self._stand(args)
         return result
 
