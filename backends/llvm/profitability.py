@@ -121,9 +121,8 @@ def is_profitable(task: Task, has_masks: bool) -> bool:
     """
     accesses, costs = _Accesses(task), _LANES if has_masks else _LANES_WITHOUT_MASKS
     alone = lanes = 0.0
-    shares = dict(_shares(task.body, accesses))
-    for stmt, often in weighted_statements(task):
-        taken, waiting = shares[stmt]
+    # Both walk the statements in one order. A table by statement would hash each one with all that it contains.
+    for (stmt, often), (taken, waiting) in zip(weighted_statements(task), _shares(task.body, accesses), strict=True):
         if isinstance(stmt, ACCESSES):
             kind = accesses.kind(stmt)
             alone += often * taken * _ALONE[kind, type(stmt)]
@@ -137,8 +136,8 @@ def is_profitable(task: Task, has_masks: bool) -> bool:
 
 def _shares(
     body: Block, accesses: _Accesses, is_inside: bool = False, taken: float = 1.0, waiting: float = 1.0
-) -> Iterator[tuple[Stmt, tuple[float, float]]]:
-    """Yield each statement with the factors of its time in branching code and in masked code.
+) -> Iterator[tuple[float, float]]:
+    """Yield the factors of the time of each statement in branching code and in masked code.
 
     A loop inside a loop that begins elsewhere in each iteration, as one over the particles in the cells around a
     particle, searches. Lanes wait for the one with most trips, and do what only some find.
@@ -151,7 +150,7 @@ def _shares(
         waiting: The factor in masked code; more than 1 inside a loop that searches.
     """
     for stmt in body:
-        yield stmt, (taken, waiting)
+        yield taken, waiting
         inner, more = taken, waiting
         if isinstance(stmt, n.For) and is_inside and accesses.varies(stmt.begin):
             more = SEARCHING

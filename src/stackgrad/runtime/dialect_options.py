@@ -7,10 +7,7 @@ in the log once.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
-
-_LOG = logging.getLogger("stackgrad")
 
 _FIXED = "the pipeline is fixed"
 _DUMP = "set STACKGRAD_DUMP_IR=DIR instead"
@@ -111,6 +108,10 @@ OPTIONS: dict[str, str] = {**EFFECTIVE, **IGNORED}
 
 def note_ignored(given: dict[str, Any]) -> None:
     """Write one line to the log for each given option that has no effect in this runtime."""
-    for name in given:
-        if name in IGNORED:
-            _LOG.info("init: %s has no effect: %s", name, IGNORED[name])
+    ignored = [name for name in given if name in IGNORED]
+    if not ignored:
+        return
+    import logging  # takes 2 ms, which programs without such options need not spend
+
+    for name in ignored:
+        logging.getLogger("stackgrad").info("init: %s has no effect: %s", name, IGNORED[name])
