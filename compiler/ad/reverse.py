@@ -127,10 +127,9 @@ class TaskReverser:
     def _declare(self) -> None:
         """Declare, at the root of the task, its adstacks and the locals for kept values that are defined in blocks."""
         self.b.loc = self.structure.task.loc
-        for value in self.plan.saved:
-            stmt = self.structure.made[value]
-            name = stack_name(self.prefix, value)
-            self.b.emit(n.StackAlloca(name, value.type, variable=self.variable(value), loc=stmt.loc))
+        for value, path in self.plan.saved.items():
+            if path[:1] not in self.segments:
+                self.declare_stack(value)
         for path, position in sorted(self.plan.restored):
             write = self.structure.blocks[path][position]
             assert isinstance(write, n.SetElement)
@@ -147,6 +146,12 @@ class TaskReverser:
             if self.structure.homes[value] != () and value in self.structure.made:
                 self.kept_locals[value] = f"{self.prefix}.kept{value.id}"
                 self.b.local(self.kept_locals[value], value.type)
+
+    def declare_stack(self, value: Value) -> None:
+        """Declare the adstack of a saved value, which is empty then."""
+        loc = self.structure.made[value].loc
+        name = stack_name(self.prefix, value)
+        self.b.emit(n.StackAlloca(name, value.type, variable=self.variable(value), loc=loc))
 
     def variable(self, value: Value) -> str | None:
         """Return the name of the variable whose value is saved, or None if the value has no name.

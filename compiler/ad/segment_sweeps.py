@@ -82,6 +82,10 @@ def reverse_segments(r: TaskReverser, loop: n.For, path: BlockPath) -> None:
             stack = state_stack(r.prefix, path, var)
             b.set(var, b.top(stack, dtype))
             b.pop(stack)
+        for value, place in r.plan.saved.items():
+            if place[:1] == path:
+                r.declare_stack(value)
+        b.loc = loop.loc
         begin, many = _segment(b, loop, counts, segmented, number)
         again = b.fresh(begin.type)
         with b.block() as forward:

@@ -24,9 +24,9 @@ from ..ir import nodes as n
 from ..ir.effects import arrays_written
 from ..ir.kernels import Kernel
 from ..ir.roles import LOCAL_DECLARATIONS
-from ..ir.statement import Block
+from ..ir.statement import Block, Value
 from ..ir.types import Scalar
-from ..ir.walk import map_blocks, walk
+from ..ir.walk import map_blocks, operands, walk
 from ..passes.dead_code import remove_dead_code
 from .plan import SavingPlan
 from .structure import BlockPath, Structure
@@ -61,22 +61,43 @@ def segmented_loops(
         return {}
     found: dict[BlockPath, SegmentedLoop] = {}
     body = structure.task.body
-    needed = _needed_loops(structure, plan, kernel)
+    needed = _needed_loops(structure, plan.taken, kernel)
     for position, stmt in enumerate(body):
         path: BlockPath = ((position, "body"),)
         saves = any(place[:1] == path for place in plan.saved.values())
         if saves and isinstance(stmt, n.For) and _can_be_cut(stmt, copied):
             state = _state(needed.get(stmt.index.id, ()), body, position)
-            found[path] = SegmentedLoop(length, state)
+            if not _decides_pushes(structure, plan, path, state, kernel):
+                found[path] = SegmentedLoop(length, state)
     return found
 
 
-def _needed_loops(structure: Structure, plan: SavingPlan, kernel: Kernel) -> dict[int, Block]:
-    """Return the statements of each loop at the root on which values depend that the reverse sweep takes, by index."""
+def _needed_loops(structure: Structure, values: Collection[Value], kernel: Kernel) -> dict[int, Block]:
+    """Return the statements of each loop at the root on which the given values depend, by the id of its index."""
     task = replace(structure.task, body=_without_stores(structure.task.body))
     alone = replace(kernel, tasks=(task,))
-    kept = remove_dead_code(alone, keep_temps=[t.name for t in kernel.temps], keep_values=plan.taken)
+    kept = remove_dead_code(alone, keep_temps=[t.name for t in kernel.temps], keep_values=values)
     return {s.index.id: s.body for s in kept.tasks[0].body if isinstance(s, n.For)}
+
+
+def _decides_pushes(
+    structure: Structure, plan: SavingPlan, path: BlockPath, state: Collection[str], kernel: Kernel
+) -> bool:
+    """Return True if the state at the beginning of a segment may decide how much the segment pushes.
+
+    The sizes of adstacks are found before a launch, when the states are not known.
+    """
+    inside = {
+        place[:length] for place in plan.saved.values() if place[:1] == path for length in range(2, len(place) + 1)
+    }
+    holders = [structure.holder(place) for place in inside]
+    if any(isinstance(s, n.While) or isinstance(s, n.For) and s.stop for s in holders):
+        return True
+    deciding = {v for s in holders for v in operands(s)}
+    loop = structure.holder(path)
+    assert isinstance(loop, n.For)
+    needed = _needed_loops(structure, deciding, kernel).get(loop.index.id, ())
+    return any(isinstance(s, n.Get) and s.var in state for s in walk(needed))
 
 
 def _without_stores(block: Block) -> Block:
