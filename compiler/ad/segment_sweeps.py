@@ -35,7 +35,12 @@ class SegmentCounts(NamedTuple):
 
 def state_stack(prefix: str, path: BlockPath, var: str) -> str:
     """Return the name of the adstack for the states of a local at the beginnings of the segments of a loop."""
-    return f"{prefix}.c{path[0][0]}.{var}"
+    return f"{state_stacks(prefix)}{path[0][0]}.{var}"
+
+
+def state_stacks(prefix: str) -> str:
+    """Return the text that the names of all adstacks of states begin with."""
+    return f"{prefix}.checkpoint"
 
 
 def forward_segments(sweep: ForwardSweep, loop: n.For, path: BlockPath) -> Block:

@@ -240,9 +240,14 @@ class For(Stmt):
         descending: True if the same indices are visited in the opposite order.
         stop: name of a u1 local that is tested after each trip; the loop ends if it is true.
         trips: number of trips that ran.
+        segment: number of trips after which a gradient keeps the state, to make the values between again; 0 if it may
+            keep the values of all trips. It changes no result.
     """
 
-    FORM = "for {index} in {begin} .. {end}<step {step}><descending {descending}><until {stop}><trips {trips}> {body}"
+    FORM = (
+        "for {index} in {begin} .. {end}<step {step}><descending {descending}><segment {segment}>"
+        "<until {stop}><trips {trips}> {body}"
+    )
     index: Value = result()
     begin: Value = operand()
     end: Value = operand()
@@ -251,6 +256,7 @@ class For(Stmt):
     descending: bool = False
     stop: str | None = None
     trips: Value | None = result(default=None)
+    segment: int = 0
 
 
 @statement

@@ -237,7 +237,7 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
 
 
 def _is_refilled(block: Block, stack: str, popped: bool) -> tuple[bool, bool]:
-    """Return whether a push to an adstack may follow a pop of it, and whether a pop may be the last that happened to it.
+    """Return whether a push to an adstack may follow a pop of it, and whether its last change may be a pop.
 
     Args:
         block: The statements.
