@@ -242,7 +242,7 @@ def of_vectors(x: object, y: object) -> Callable[[], None]:
     @sg.kernel
     def run():
         for i in x:
-            v = sg.Vector([x[i], 1.0, 2.0])
+            v = sg.Vector([x[i]] * 40)
             sg.loop_config(checkpoint=4)
             for t in range(9):
                 v[t % 3] = sg.sin(v[(t + 1) % 3])
