@@ -62,7 +62,8 @@ def test_a_move_is_no_change_and_a_change_is_shown(clone: Path) -> None:
     edit(driver, r'\("simplify", simplify\)', '("simplify", lambda k: replace(k, name=k.name + "x"))')
     status, said = golden(clone, "HEAD", *ONLY)
     assert status == 1 and "different: 1 of 1 kernels" in said
-    assert "ops/select.kir:01-f32 differs first at 1.forward.02 (simplify)" in said and "\n--- base\n+++ head\n" in said
+    assert re.search(r"ops/select\.kir:01-f32 differs first at 1\.forward\.\d\d \(simplify\)", said)
+    assert "\n--- base\n+++ head\n" in said
     assert not list((clone / ".git/worktrees").glob("*"))
 
 

@@ -22,6 +22,7 @@ from stackgrad.compiler.driver import Lowering, prepare_forward, prepare_reverse
 from stackgrad.compiler.errors import InternalError, StackgradError, Unsupported
 from stackgrad.compiler.ir.ops import OPS
 from stackgrad.compiler.ir.parser import parse_kernel
+from stackgrad.compiler.passes.lower_blocks import has_blocks
 from stackgrad.harness.testing import executors
 from stackgrad.harness.testing.emulated_metal import library
 from stackgrad.harness.testing.emulated_metal.backend import EmulatedMetal, emulated_metal
@@ -62,7 +63,8 @@ class Runs:
     def _lowered(self, reverse: bool) -> Lowering:
         if reverse:
             return prepare_reverse(self.kernel)
-        return prepare_forward(self.kernel) if running._is_unsized(self.kernel) else Lowering(self.kernel)
+        is_ready = not running._is_unsized(self.kernel) and not has_blocks(self.kernel)
+        return Lowering(self.kernel) if is_ready else prepare_forward(self.kernel)
 
 
 def wrong(runs: Runs, directive: Directive, check: Check, ulps: float) -> Iterator[str]:

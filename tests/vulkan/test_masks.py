@@ -159,7 +159,7 @@ def test_several_at_once(vulkan: VulkanBackend) -> None:
     assert arrays["y"].tolist() == [1000.0] * 3
 
 
-def test_what_is_no_feature_is_refused() -> None:
+def test_what_is_no_feature_is_refused(vulkan: VulkanBackend) -> None:
     with pytest.raises(DeviceError, match="there is no feature 'float128' to mask; there are: int8, int16, float64"):
         VulkanBackend(("float128",)).compile(parse_kernel(SWEEP), Options())
 
