@@ -11,8 +11,8 @@ pushes, as often as the loop does. So the reverse finds the same bits as it woul
 made by the same operations from the same state. A launch of n trips keeps n / k states, and the values of k trips.
 
 A loop has checkpoints if it stands at the root of its task, where the values and locals that its body uses live through
-both sweeps, and if its state is that of locals: it ends with its range, and it writes no element of a local array, or
-of a copy that a tape made.
+both sweeps, and if its state is that of locals: it ends with its range, draws no random number, and writes no element
+of a local array, or of a copy that a tape made.
 """
 
 from __future__ import annotations
@@ -121,6 +121,8 @@ class _SegmentFinder:
         declared = _declared((loop,))
         if loop.stop:
             return "it may end early"
+        if any(isinstance(s, n.Random) for s in walk(loop.body)):
+            return "it draws random numbers, which come in the order of execution"
         if self.plan.restored or any(isinstance(s, n.SetElement) and s.var not in declared for s in walk(loop.body)):
             return "it changes a vector or an array of its iteration"
         if not arrays_written(loop.body).isdisjoint(self.copied):

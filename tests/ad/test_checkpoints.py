@@ -265,9 +265,23 @@ def deciding(x: object, y: object) -> Callable[[], None]:
     return run
 
 
+def drawing(x: object, y: object) -> Callable[[], None]:
+    @sg.kernel
+    def run():
+        for i in x:
+            v = x[i]
+            sg.loop_config(checkpoint=4)
+            for _ in range(9):
+                v = sg.sin(v) + 0.1 * v * sg.random()
+            y[i] = v
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
+        (drawing, "it draws random numbers, which come in the order of execution"),
         (early, "it may end early"),
         (inner, "it stands inside of another loop or branch"),
         (of_vectors, "it changes a vector or an array of its iteration"),
@@ -286,6 +300,40 @@ def test_a_loop_that_cannot_have_checkpoints_says_why(
     with pytest.warns(HintWarning, match=rf"test_checkpoints.py:\d+: .*'run'.*, because {reason}"):
         run.grad()
     assert np.abs(x.grad.to_numpy()).min() > 0
+
+
+def test_a_copy_of_a_tape_is_no_state() -> None:
+    """The forward sweep writes the copy, as the kernel wrote the array, and a second sweep would find it changed."""
+
+    def taped(k: int | None) -> list[np.ndarray]:
+        sg.init(arch=sg.reference, default_fp=sg.f64)
+        x, y = sg.field(sg.f64, 4, needs_grad=True), sg.field(sg.f64, 4, needs_grad=True)
+        loss = sg.field(sg.f64, (), needs_grad=True)
+        x.from_numpy(np.linspace(0.1, 0.9, 4))
+
+        @sg.kernel
+        def run():
+            for i in x:
+                v = 0.3
+                sg.loop_config(checkpoint=k)
+                for _ in range(9):
+                    v = sg.sin(v) + x[i]
+                    x[i] = x[i] * x[i] * 0.5 + v * 0.1
+                y[i] = v
+
+        @sg.kernel
+        def total():
+            for i in y:
+                loss[None] += y[i] * y[i]
+
+        with sg.ad.Tape(loss):
+            run()
+            total()
+        return [x.grad.to_numpy()]
+
+    plain = taped(None)
+    with pytest.warns(HintWarning, match="because it writes an array of which the tape keeps a copy"):
+        np.testing.assert_array_equal(taped(4), plain)
 
 
 @pytest.mark.parametrize("wrong", [1, -3, True, 2.5, "many"])
