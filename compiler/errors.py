@@ -248,6 +248,10 @@ def outer_frame() -> FrameType | None:
     return frame
 
 
+class HintWarning(UserWarning):
+    """Warn of a hint in a kernel that the compiler cannot follow; no result changes."""
+
+
 def warn(text: str, category: type[Warning]) -> None:
     """Issue a warning at the line of the user's program that called this package."""
     level, frame, outer = 1, sys._getframe(0), outer_frame()

@@ -6,7 +6,7 @@ is recorded as at risk too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,14 +26,23 @@ class Copier:
         stored: The arrays whose stores stay, each with the name of the array that the copy accesses instead.
         at_risk: The risks of loads, by result. The copier adds the copies of these loads.
         prefix: Text put before the names of locals.
+        own: The locals that have other names in the copy; None for all.
         names: For each value of the task that is defined again in the copy, its new value.
     """
 
-    def __init__(self, first_id: int, stored: Mapping[str, str], at_risk: dict[Value, Risk], prefix: str) -> None:
+    def __init__(
+        self,
+        first_id: int,
+        stored: Mapping[str, str],
+        at_risk: dict[Value, Risk],
+        prefix: str,
+        own: Collection[str] | None = None,
+    ) -> None:
         self.next_id = first_id
         self.stored = stored
         self.at_risk = at_risk
         self.prefix = prefix
+        self.own = own
         self.names: dict[Value, Value] = {}
 
     def task(self, task: Task) -> Task:
@@ -78,8 +87,9 @@ class Copier:
                     # loads are not at risk.
                     self.at_risk[changes[name]] = self.at_risk[value]
         for name in ("var", "stop"):
-            if getattr(stmt, name, None):
-                changes[name] = self.prefix + getattr(stmt, name)
+            var = getattr(stmt, name, None)
+            if var and (self.own is None or var in self.own):
+                changes[name] = self.prefix + var
         if isinstance(stmt, n.Atomic) and stmt.array not in self.stored:
             # The kernel itself did the update. A load takes the place of its result; it is at risk like that result.
             return n.Load(changes["result"], stmt.array, self.renamed(stmt.indices), loc=stmt.loc)

@@ -17,6 +17,7 @@ from .forward import stack_name
 from .grad_kernel import plan_tasks
 from .plan import SavingPlan
 from .risk import Risk
+from .segment_sweeps import state_stacks
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def explain(prepared: Kernel, grad: Kernel, lowering: str = "lean") -> list[Task
         teller = _Explainer(prepared, plan, risks)
         alive = [(left[name], v) for v in plan.saved if (name := stack_name(prefix, v)) in left]
         own = [teller.tell(alloca, value) for alloca, value in alive]
+        own += [_state(prepared, s) for name, s in left.items() if name.startswith(state_stacks(prefix))]
         own += [_adjoint(prepared, s) for name, s in left.items() if name.startswith(f"{prefix}.of.")]
         recomputed = sum(v not in plan.saved for v in plan.reader)
         found.append(TaskHistory(number, prepared.span(task.loc), tuple(own), len(plan.kept), recomputed))
@@ -88,6 +90,13 @@ def _adjoint(kernel: Kernel, stack: StackAlloca) -> History:
     reason = "the classic lowering keeps primal and adjoint of each version of an active variable"
     span, variable = kernel.span(stack.loc), stack.variable or ""
     return History(stack.stack, variable, stack.dtype.name, span, "its own reverse", reason)
+
+
+def _state(kernel: Kernel, stack: StackAlloca) -> History:
+    """Return the entry of the report for an adstack of the states of a variable at checkpoints."""
+    reason = "the loop has checkpoints: values between two of them are made again"
+    span, variable = kernel.span(stack.loc), stack.variable or ""
+    return History(stack.stack, variable, stack.dtype.name, span, "each segment of the loop, as it begins", reason)
 
 
 def _described(stmt: Stmt) -> str:

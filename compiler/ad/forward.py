@@ -16,6 +16,9 @@ from ..ir.statement import Block, Stmt, Value
 from ..ir.types import Scalar, adjoint_type
 from ..ir.walk import replace_fields
 from .plan import SavingPlan
+from .risk import Risk
+from .segment_sweeps import SegmentCounts, forward_segments
+from .segments import SegmentedLoop
 from .structure import BlockPath, Structure, inner_blocks, is_set_at_once
 
 
@@ -63,6 +66,9 @@ class ForwardSweep:
         prefix: Text that the names of adstacks begin with.
         b: The builder that numbers new values.
         copies: The copy of each array as it was before the task, on which the sweep runs.
+        segments: The loops whose history is kept as checkpoints, by the path of their bodies.
+        counts: The numbers of segments of these loops.
+        at_risk: The risks of loads, by result. The risks of loads that are repeated are added.
     """
 
     def __init__(
@@ -74,6 +80,8 @@ class ForwardSweep:
         prefix: str,
         builder: Builder,
         copies: Mapping[str, str],
+        segments: Mapping[BlockPath, SegmentedLoop],
+        at_risk: dict[Value, Risk],
     ) -> None:
         self.structure = structure
         self.plan = plan
@@ -82,6 +90,9 @@ class ForwardSweep:
         self.prefix = prefix
         self.b = builder
         self.copies = copies
+        self.segments = segments
+        self.counts: dict[BlockPath, SegmentCounts] = {}
+        self.at_risk = at_risk
 
     def block(self, block: Block, path: BlockPath) -> Block:
         """Return the forward sweep of a block, with the statements that save and keep values."""
@@ -114,6 +125,8 @@ class ForwardSweep:
         """Yield the statements of the forward sweep that replace one statement of the task."""
         if isinstance(stmt, (n.Local, n.Get, n.Set)) and stmt.var in self.stack_locals:
             yield from self._on_stack(stmt, path, position)
+        elif isinstance(stmt, n.For) and (inner := (*path, (position, "body"))) in self.segments:
+            yield from forward_segments(self, stmt, inner)
         elif kept := without_effect(stmt, self.copies):
             bodies = {name: self.block(b, (*path, (position, name))) for name, b in inner_blocks(kept)}
             yield replace_fields(kept, **bodies) if bodies else kept

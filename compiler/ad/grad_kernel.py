@@ -27,6 +27,7 @@ from .plan import SavingPlan, SavingPlanner
 from .policies import Policy, policy_of
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
+from .segments import segmented_loops
 from .slopes import Slopes, with_slopes
 from .state_demand import arrays_to_copy
 from .structure import Structure, task_prefix
@@ -90,6 +91,7 @@ class _ReverseAnalysis:
         first_id: Id of the first new value; no value of the kernel has it or a greater one.
         plans: The plan of each task.
         found: The risks of all loads, by the result of the load.
+        at_risk: These risks, and those of loads that the grad kernel repeats.
         dependences: Access pairs by which iterations may exchange values with a gradient.
         claims: Access pairs that a marking kernel must check so that the grad kernel reads the right values.
         cured: The risks that copies remove.
@@ -108,6 +110,7 @@ class _ReverseAnalysis:
         risks = RiskAnalysis(kernel)
         check_kernel(kernel, self.activity, risks)
         self.found = risks.find()
+        self.at_risk = dict(self.found)
         self.dependences = find_dependences(kernel, self.activity, risks, self.found)
         self.plans = [SavingPlanner(s, self.activity, set(self.found), self.policy).make() for s in self.structures]
         self.claims: list[MarkedPair] = []
@@ -126,7 +129,7 @@ class _ReverseAnalysis:
         Raises:
             NotDifferentiable: The grad kernel reads elements that the kernel overwrites.
         """
-        kernel, at_risk = self.kernel, dict(self.found)
+        kernel, at_risk = self.kernel, self.at_risk
         ordered = in_order(kernel, self.plans, self.copies, at_risk, self.first_id, self._reversed)
         grad = forget_primals(_grad_kernel(kernel, self.activity, ordered.tasks, self.copies))
         self.claims = check_state(grad, kernel, at_risk, self.copies.names, self.cured, self.taped)
@@ -137,7 +140,10 @@ class _ReverseAnalysis:
         """Return the grad task of task t, and the next free id."""
         own, prefix = own_arrays(self.kernel.tasks[t]), task_prefix(self.kernel, t)
         plan, copies = self.plans[t], self.copies.of(t)
-        made = TaskReverser(self.structures[t], self.activity, plan, self.policy, first_id, own, prefix, copies)
+        segments = segmented_loops(self.structures[t], plan, self.policy.segment, copies, self.kernel)
+        made = TaskReverser(
+            self.structures[t], self.activity, plan, self.policy, first_id, own, prefix, copies, segments, self.at_risk
+        )
         task = made.build()
         return task, made.b.next_id
 

@@ -23,6 +23,8 @@ class Policy:
         arrays: For a local array that is overwritten: save the elements that are read, those that are overwritten, or
         whichever is cheaper.
         slopes: True if derivatives are values of the forward sweep, which may be saved.
+        segment: The number of trips after which a loop keeps its state, and makes the values between again; 0 to keep
+            the values of all trips.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Policy:
     adjoint_stacks: bool = False
     arrays: Literal["cheaper", "read", "overwritten"] = "cheaper"
     slopes: bool = True
+    segment: int = 0
 
 
 LOWERINGS = {
@@ -47,6 +50,7 @@ POLICIES = LOWERINGS | {
     "greedy": Policy("greedy", weigh=False, arrays="read", slopes=False),
     "restoring": Policy("restoring", arrays="overwritten"),
     "operands": Policy("operands", slopes=False),
+    "checkpoints": Policy("checkpoints", segment=3),
     "stored": Policy("stored", recompute=False, weigh=False, arrays="read", slopes=False),
     "stored-early": Policy("stored-early", recompute=False, weigh=False, sink=False, arrays="read", slopes=False),
 }

@@ -29,6 +29,9 @@ from .forward import ForwardSweep, defined_here, overwritten_stack, stack_name
 from .induction_variables import InductionVariable
 from .plan import SavingPlan
 from .policies import Policy
+from .risk import Risk
+from .segment_sweeps import state_stack
+from .segments import SegmentedLoop
 from .statements import REVERSE
 from .structure import BlockPath, Structure
 
@@ -44,6 +47,8 @@ class TaskReverser:
         own_arrays: Arrays in which each iteration touches own elements only, so that plain adds suffice.
         prefix: Text that all names made for the task begin with.
         copies: The copy of each array as it was before the task, see `before_copies`.
+        segments: The loops whose history is kept as checkpoints, by the path of their bodies.
+        sweep: The forward sweep.
         b: The builder of the body.
         scopes: For each open block, the primals that are available there, each with the value that equals it.
         adjoints: Adjoints that are SSA values.
@@ -68,6 +73,8 @@ class TaskReverser:
         own_arrays: set[str],
         prefix: str,
         copies: Mapping[str, str],
+        segments: Mapping[BlockPath, SegmentedLoop],
+        at_risk: dict[Value, Risk],
     ) -> None:
         self.structure = structure
         self.activity = activity
@@ -90,6 +97,10 @@ class TaskReverser:
         self.of_slopes = {v: self._operand(*key) for key, v in structure.slopes.items()}
         self.names = {s.value: s.var for s in walk(structure.task.body) if isinstance(s, n.Set)}
         self.stack_locals = self._stack_locals()
+        self.segments = segments
+        self.sweep = ForwardSweep(
+            structure, plan, self.stack_locals, self.kept_locals, prefix, self.b, copies, segments, at_risk
+        )
 
     def _operand(self, result: Value, position: int) -> Value:
         """Return the operand at this position of the operation with this result."""
@@ -108,10 +119,7 @@ class TaskReverser:
         """Return the grad task, with forward sweep and reverse sweep in one body."""
         task = self.structure.task
         self._declare()
-        sweep = ForwardSweep(
-            self.structure, self.plan, self.stack_locals, self.kept_locals, self.prefix, self.b, self.copies
-        )
-        for stmt in sweep.block(task.body, ()):
+        for stmt in self.sweep.block(task.body, ()):
             self.b.emit(stmt)
         self.reverse_block((), task.body)
         return replace(task, bounds=redirect_to_copies(task.bounds, self.copies), body=self.b.take())
@@ -119,15 +127,18 @@ class TaskReverser:
     def _declare(self) -> None:
         """Declare, at the root of the task, its adstacks and the locals for kept values that are defined in blocks."""
         self.b.loc = self.structure.task.loc
-        for value in self.plan.saved:
-            stmt = self.structure.made[value]
-            name = stack_name(self.prefix, value)
-            self.b.emit(n.StackAlloca(name, value.type, variable=self.variable(value), loc=stmt.loc))
+        for value, path in self.plan.saved.items():
+            if path[:1] not in self.segments:
+                self.declare_stack(value)
         for path, position in sorted(self.plan.restored):
             write = self.structure.blocks[path][position]
             assert isinstance(write, n.SetElement)
             stack = overwritten_stack(self.prefix, path, position)
             self.b.emit(n.StackAlloca(stack, write.value.type, variable=write.var, loc=write.loc))
+        for path, segmented in self.segments.items():
+            for var, dtype in segmented.state.items():
+                loc = self.structure.holder(path).loc
+                self.b.emit(n.StackAlloca(state_stack(self.prefix, path, var), dtype, variable=var, loc=loc))
         for var, dtype in self.stack_locals.items():
             stack, kept = stack_name(self.prefix, var), adjoint_type(dtype)
             self.b.emit(n.StackAlloca(stack, kept, adjoint=True, variable=var, loc=self.b.loc))
@@ -135,6 +146,12 @@ class TaskReverser:
             if self.structure.homes[value] != () and value in self.structure.made:
                 self.kept_locals[value] = f"{self.prefix}.kept{value.id}"
                 self.b.local(self.kept_locals[value], value.type)
+
+    def declare_stack(self, value: Value) -> None:
+        """Declare the adstack of a saved value, which is empty then."""
+        loc = self.structure.made[value].loc
+        name = stack_name(self.prefix, value)
+        self.b.emit(n.StackAlloca(name, value.type, variable=self.variable(value), loc=loc))
 
     def variable(self, value: Value) -> str | None:
         """Return the name of the variable whose value is saved, or None if the value has no name.

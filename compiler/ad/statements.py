@@ -17,6 +17,7 @@ from ..ir.types import adjoint_type, i64
 from .forward import overwritten_stack, stack_name
 from .rule_reads import needs
 from .rules import VJP
+from .segment_sweeps import reverse_segments
 from .structure import BlockPath, is_set_at_once
 
 if TYPE_CHECKING:
@@ -176,6 +177,9 @@ def _for(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
     A loop that may stop early visits first + k * step for k in 0 .. trips.
     """
     begin, inner = r.primal(stmt.begin), (*path, (position, "body"))
+    if inner in r.segments:
+        reverse_segments(r, stmt, inner)
+        return
     if not (stmt.stop and stmt.trips):
         end, back, index = r.primal(stmt.end), not stmt.descending, r.b.fresh(begin.type)
         with r.b.block() as body:

@@ -324,12 +324,12 @@ def _while_only(t: Tracer, node: ast.Call) -> Operand:
 
 LOWERINGS.update({name: _with_only for name in ("stream_parallel", "graph_parallel", "graph_parallel_context")})
 LOWERINGS["graph_do_while"] = _while_only
-_LOOP_OPTIONS = ("serialize", "parallelize", "block_dim", "block_dim_adaptive", "bit_vectorize", "name")
+_LOOP_OPTIONS = ("serialize", "parallelize", "checkpoint", "block_dim", "block_dim_adaptive", "bit_vectorize", "name")
 
 
 @LOWERINGS.row("loop_config")
 def _loop_config(t: Tracer, node: ast.Call) -> Operand:
-    """Make the next outermost loop serial if `serialize=True`, and keep its `block_dim`; ignore the other options."""
+    """Keep the options of the next loop: `serialize`, `checkpoint`, and `block_dim`; ignore the others."""
     for keyword in node.keywords:
         if keyword.arg not in _LOOP_OPTIONS:
             raise syntax_problem(
@@ -340,9 +340,24 @@ def _loop_config(t: Tracer, node: ast.Call) -> Operand:
             t.serialize_next = bool(value)
         if keyword.arg == "block_dim":
             t.block_dim = value
+        if keyword.arg == "checkpoint":
+            t.segment_next = _segment(value, keyword.value)
     if node.args:
         raise syntax_problem("`loop_config` takes keywords alone", "write `loop_config(serialize=True)`")
     return Static(None)
+
+
+def _segment(value: object, node: ast.expr) -> int:
+    """Return the number of trips between two checkpoints, which is at least 2, or 0 for no checkpoints."""
+    if value is None or value is False:
+        return 0
+    if not isinstance(value, int) or value < 2:
+        raise type_problem(
+            f"`checkpoint` is the number of trips between two checkpoints, an integer of at least 2, not {value!r}",
+            "write `loop_config(checkpoint=32)`",
+            node,
+        )
+    return value
 
 
 # ---- functions of Python with a meaning of their own ----------------------------------------------------------------

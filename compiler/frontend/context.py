@@ -96,6 +96,7 @@ class Tracer:
         self.chain: ElifChain | None = None
         self.in_parallel = False
         self.serialize_next = False
+        self.segment_next = 0
         self.block_dim: object = None
         self.block_use = BlockUse()
         self.results: KernelResults | None = None

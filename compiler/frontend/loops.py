@@ -43,6 +43,7 @@ def _for(t: Tracer, node: ast.For) -> bool:
         t.report(_no_else(), node.orelse[0])
     # `loop_config(serialize=True)` affects only the next loop.
     serial, t.serialize_next = t.serialize_next or t.nesting > 0, False
+    segment, t.segment_next = t.segment_next, 0
     if not t.nesting:
         t.block_use, t.block_dim = BlockUse(t.block_dim), None
     try:
@@ -56,7 +57,10 @@ def _for(t: Tracer, node: ast.For) -> bool:
     except PoisonError:
         pass
     else:
-        (_serial if serial else _parallel)(t, node, domain)
+        if serial:
+            _serial(t, node, domain, segment)
+        else:
+            _parallel(t, node, domain)
         return False
     # The body of a faulty loop is traced too, so that its mistakes are reported.
     with _body(t, "faulty"):
@@ -115,9 +119,9 @@ def _declare(t: Tracer, target: ast.Name, operand: Operand, is_local: bool = Fal
 # ---- serial -------------------------------------------------------------------------------------------------------
 
 
-def _serial(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
+def _serial(t: Tracer, node: ast.For, domain: LoopDomain, segment: int) -> None:
     if domain.stride is not None:
-        _serial_stride(t, node, domain, domain.stride)
+        _serial_stride(t, node, domain, domain.stride, segment)
         return
     bounds = domain.bounds(t)
     types = [index_type(t, b) for b in bounds]
@@ -129,16 +133,18 @@ def _serial(t: Tracer, node: ast.For, domain: LoopDomain) -> None:
     for index, (begin, end) in reversed(list(zip(indices, ends))):
         loop = n.For(index, begin, end, tuple(body), domain.step, domain.descending, loc=t.builder.loc)
         body = [loop]
+    if segment and isinstance(body[0], n.For):
+        body = [replace(body[0], segment=segment)]
     t.splice(body)
 
 
-def _serial_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value) -> None:
+def _serial_stride(t: Tracer, node: ast.For, domain: LoopDomain, stride: Value, segment: int) -> None:
     count, index_of = strided(t, domain, stride)
     k, zero = t.builder.fresh(i64), t.builder.const(0, i64)
     with _body(t, "serial") as body:
         _declare(t, target_names(node)[0], index_of(k))
         t.run(node.body)
-    t.builder.emit(n.For(k, zero, count, tuple(body), 1, domain.descending, loc=t.builder.loc))
+    t.builder.emit(n.For(k, zero, count, tuple(body), 1, domain.descending, segment=segment, loc=t.builder.loc))
 
 
 @STATEMENTS.row(ast.While)

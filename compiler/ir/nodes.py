@@ -229,20 +229,20 @@ class If(Stmt):
 class For(Stmt):
     """This serial loop visits begin, begin+step, ... strictly before end (strictly after end, if step < 0).
 
-    The bounds are evaluated once.
-
     Attributes:
         index: value of the index in each trip.
-        begin: first index.
+        begin: first index, evaluated once, as the end is.
         end: exclusive end of the range.
         body: statements of one trip.
         step: constant distance between two indices, not 0.
         descending: True if the same indices are visited in the opposite order.
         stop: name of a u1 local that is tested after each trip; the loop ends if it is true.
         trips: number of trips that ran.
+        segment: number of trips between the states that a gradient keeps; 0 if it keeps the values of all trips.
     """
 
-    FORM = "for {index} in {begin} .. {end}<step {step}><descending {descending}><until {stop}><trips {trips}> {body}"
+    FORM = "for {index} in {begin} .. {end}<step {step}><descending {descending}>\
+<segment {segment}><until {stop}><trips {trips}> {body}"
     index: Value = result()
     begin: Value = operand()
     end: Value = operand()
@@ -251,6 +251,7 @@ class For(Stmt):
     descending: bool = False
     stop: str | None = None
     trips: Value | None = result(default=None)
+    segment: int = 0
 
 
 @statement

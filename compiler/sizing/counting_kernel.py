@@ -140,6 +140,7 @@ class _CountingRewriter:
         self.types = {s.stack: s.dtype for s in declared}
         self.slabs = {s.stack: slab_of(s) for s in declared}
         self.leaders: dict[str, str] = {}
+        self.refilled: set[str] = set()
 
     def task(self, number: int, task: Task) -> Task:
         """Return the task with counters in place of adstacks; each iteration ends with a report of its counts."""
@@ -147,6 +148,7 @@ class _CountingRewriter:
         if not own:
             return task
         exact = _pushes_after_pops(task.body)
+        self.refilled = {name for name in own if exact and _is_refilled(task.body, name, False)[0]}
         b = Builder(self.next_id)
         self.leaders = leaders(task.body)
         for name in own:
@@ -177,7 +179,11 @@ class _CountingRewriter:
         return b.take()
 
     def _block(self, block: Block, exact: bool) -> Block:
-        """Return a block in which counters take the place of adstacks; pops count only if `exact` is true."""
+        """Return a block in which counters take the place of adstacks.
+
+        Pops count for those adstacks only to which pushes follow. The top of an adstack is what was pushed last, unless
+        `exact` is true: then some push follows a pop, and could depend on what lies below.
+        """
         out: list[Stmt] = []
         for stmt in block:
             if isinstance(stmt, n.StackPush):
@@ -185,7 +191,7 @@ class _CountingRewriter:
             elif isinstance(stmt, n.StackTop) and not exact:
                 out.append(n.Get(stmt.result, f"top.{stmt.stack}", loc=stmt.loc))
             elif isinstance(stmt, n.StackPop):
-                out += self._move(stmt.stack, -1) if exact else ()
+                out += self._move(stmt.stack, -1) if stmt.stack in self.refilled else ()
             elif isinstance(stmt, n.StackAlloca):
                 out += self._reset(stmt.stack)
             elif not isinstance(stmt, n.StackAccumulate):
@@ -228,6 +234,31 @@ def _pushes_after_pops(block: Block, popped: bool = False) -> bool:
                 return True
         popped = popped or drops
     return False
+
+
+def _is_refilled(block: Block, stack: str, popped: bool) -> tuple[bool, bool]:
+    """Return whether a push to an adstack may follow a pop of it, and whether its last change may be a pop.
+
+    Args:
+        block: The statements.
+        stack: The adstack. Its declaration empties it, so that earlier pops count no more.
+        popped: True if a pop may have happened before the block.
+    """
+    for stmt in block:
+        if isinstance(stmt, n.StackPush) and stmt.stack == stack and popped:
+            return True, True
+        if isinstance(stmt, (n.StackPop, n.StackAlloca)) and stmt.stack == stack:
+            popped = isinstance(stmt, n.StackPop)
+        inner = blocks(stmt)
+        for _ in range(2 if isinstance(stmt, LOOPS) else 1):
+            after = popped
+            for one in inner:
+                refilled, left = _is_refilled(one, stack, popped)
+                if refilled:
+                    return True, True
+                after = after or left
+            popped = after
+    return False, popped
 
 
 def _slice(kernel: Kernel) -> Kernel:

@@ -19,6 +19,7 @@ TOPICS = {
     "Accumulating and clearing",
     "Loops",
     "What history costs",
+    "Checkpoints",
     "Overwriting in a kernel",
     "Overwriting between launches",
     "Gradients that kernels read",

@@ -105,18 +105,21 @@ _ENTRIES = (
     Entry(
         "loop_config",
         "**options",
-        """Set options of the next outermost loop of the kernel.
+        """Set options of the next loop of the kernel.
 
-        `sg.loop_config(serialize=True)` makes the loop run its iterations one after another, in order. `block_dim` is
+        `sg.loop_config(serialize=True)` makes an outermost loop run its iterations one after another, in order. A
+        gradient keeps the values of all trips of a serial loop; with `sg.loop_config(checkpoint=k)` it keeps the state
+        of every k-th trip, and makes those of k trips at a time again, for less memory and more time. `block_dim` is
         the number of iterations of a block, 1 to 1024, in a loop that uses functions of `sg.simt`; 128 if it is not
         given. The other options are hints of the dialect and change no result. Outside kernels the call does nothing.
 
         Args:
-            **options: serialize, parallelize, block_dim, block_dim_adaptive, bit_vectorize, name; their values are
-                known at compile time.
+            **options: serialize, checkpoint, parallelize, block_dim, block_dim_adaptive, bit_vectorize, name; their
+                values are known at compile time.
 
         Raises:
-            KernelSyntaxError: In a kernel, an option is unknown, or is given without its name.""",
+            KernelSyntaxError: In a kernel, an option is unknown, or is given without its name.
+            KernelTypeError: In a kernel, `checkpoint` is no integer of at least 2.""",
         returns="None",
     ),
     Entry(
