@@ -58,6 +58,7 @@ LEAST: dict[str, float] = {
     "vectors": 0.1,
     "field of vectors": 0.07,
     "matrix": 0.007,
+    "vector @ vector": 0.004,
     "vector changed in a loop": 0.05,
     "entry at a dynamic index": 0.04,
     "part of a vector assigned": 0.02,

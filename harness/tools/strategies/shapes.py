@@ -222,6 +222,18 @@ def _permutes(e: m.Expr) -> bool:
     return isinstance(e, m.Element) and e.field == "t" or isinstance(e, m.Binary) and e.op == "%"
 
 
+def _multiplies(f: ProgramFacts) -> bool:
+    return any(isinstance(n, m.Binary) and n.op == "@" for n in f.nodes)
+
+
+def _matrices(f: ProgramFacts) -> bool:
+    """Return True if anything in the program is a matrix; without one, every `@` is a dot product of vectors."""
+    if any(len(field.element) == 2 for field in f.program.fields) or f.has(m.Matrix):
+        return True
+    outer = any(isinstance(n, m.Method) and n.name == "outer_product" for n in f.nodes)
+    return outer or any(isinstance(n, m.Filled) and len(n.shape) == 2 for n in f.nodes)
+
+
 def _calls(*names: str) -> Callable[[ProgramFacts], bool]:
     return lambda f: any(isinstance(n, (m.Call, m.Method)) and _called(n).startswith(names) for n in f.nodes)
 
@@ -271,7 +283,8 @@ SHAPES: dict[str, Callable[[ProgramFacts], bool]] = {
     ),
     "vectors": _node(m.Vector, m.Matrix, m.Comprehension, m.Part, m.Method),
     "field of vectors": lambda f: any(field.element for field in f.program.fields),
-    "matrix": lambda f: any(isinstance(n, m.Binary) and n.op == "@" for n in f.nodes),
+    "matrix": lambda f: _multiplies(f) and _matrices(f),
+    "vector @ vector": lambda f: _multiplies(f) and not _matrices(f),
     "vector changed in a loop": _vector_in_loop,
     "entry at a dynamic index": lambda f: any(
         isinstance(n, m.Part) and not all(isinstance(i, m.Number) for i in n.indices) for n in f.nodes
