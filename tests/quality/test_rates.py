@@ -37,6 +37,7 @@ LEAST: dict[str, float] = {
     "continue": 0.15,
     "return of the kernel": 0.015,
     "early return in a function": 0.05,
+    "function without decorator": 0.02,
     "recurrence": 0.4,
     "value before a loop, used in it": 0.12,
     "own element in place": 0.15,

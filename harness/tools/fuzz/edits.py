@@ -124,6 +124,14 @@ def plainer(program: Program) -> Iterator[Program]:
                 yield _at(program, path, m.Assign((target,), (value,)))
 
 
+def decorated_functions(program: Program) -> Iterator[Program]:
+    """Yield the program with a decorator on every function, if some have none."""
+    kernel = program.kernel
+    if any(not f.decorated for f in kernel.functions):
+        functions = tuple(replace(f, decorated=True) for f in kernel.functions)
+        yield replace(program, kernel=replace(kernel, functions=functions))
+
+
 def inline_locals(program: Program) -> Iterator[Program]:
     """Yield variants of the program in which a local's assigned value replaces its name in the rest of the block."""
     for path, block in _blocks(program):
@@ -258,6 +266,7 @@ EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
     slices,
     deletions,
     plain_memory,
+    decorated_functions,
     hoists,
     deletions,
     inline_locals,

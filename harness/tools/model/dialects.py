@@ -62,6 +62,7 @@ _PEER_LACKS = frozenset(
         "range with a step",
         "reversed",
         "ndrange with axes",
+        "undecorated functions",
         "generator expressions",
         "slices backward",
         "atomic_exchange",

@@ -226,7 +226,7 @@ def definitions(program: m.Program, dialect: str = "stackgrad") -> str:
 def _definitions(w: Writer) -> Iterator[str]:
     for function in w.program.kernel.functions:
         result = f" -> {w.type(function.result, function.shape)}" if function.result else ""
-        yield f"@{w.dialect.alias}.func"
+        yield from w.decorator(function)
         yield f"def {function.name}({', '.join(_parameters(w, function.params))}){result}:"
         yield from w.block(function.body)
         yield ""

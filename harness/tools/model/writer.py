@@ -95,6 +95,13 @@ class Writer:
         made = f"{self.dialect.alias}.types.{'vector' if len(shape) == 1 else 'matrix'}"
         return f"{made}({', '.join(map(str, shape))}, {self.dtype(dtype)})"
 
+    def decorator(self, function: m.Function) -> Iterator[str]:
+        """Yield the line before a function's definition, or nothing for a plain function of Python."""
+        if function.decorated:
+            yield f"@{self.dialect.alias}.func"
+        else:
+            self.dialect.need("undecorated functions")
+
     def block(self, body: m.StmtBlock) -> Iterator[str]:
         """Yield the lines of a block with indentation, and `pass` for a block without statements."""
         for stmt in body or (m.Pass(),):

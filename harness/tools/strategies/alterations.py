@@ -12,6 +12,7 @@ from .deep_branches import with_deep_branches
 from .dot_operators import with_dot_operators
 from .draw import Chooser
 from .outer_names import with_outer_names
+from .plain_functions import with_plain_functions
 from .strides import with_strides
 from .struct_fields import with_struct_fields
 from .struct_functions import with_struct_arguments
@@ -30,6 +31,8 @@ OUTER_NAMES = 0.5
 """Share of programs whose locals take names from outside, where there are any; most programs have none to take."""
 DOT_OPERATORS = 0.3
 """Share of programs whose dot products are written by `@`, where there are any."""
+PLAIN_FUNCTIONS = 0.5
+"""Share of programs in which functions lose their decorators, where there are any."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
@@ -58,7 +61,9 @@ def alter_program(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
         program = with_deep_branches(draw, program)
     if draw.boolean(OUTER_NAMES):
         program = with_outer_names(draw, program)
-    return with_dot_operators(draw, program) if draw.boolean(DOT_OPERATORS) else program
+    if draw.boolean(DOT_OPERATORS):
+        program = with_dot_operators(draw, program)
+    return with_plain_functions(draw, program) if draw.boolean(PLAIN_FUNCTIONS) else program
 
 
 def with_offsets(draw: Chooser, program: m.Program) -> m.Program:

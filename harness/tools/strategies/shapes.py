@@ -261,6 +261,7 @@ SHAPES: dict[str, Callable[[ProgramFacts], bool]] = {
     "continue": _node(m.Continue),
     "return of the kernel": lambda f: any(isinstance(s, m.Return) for s, _ in f.kernel),
     "early return in a function": _early_return,
+    "function without decorator": lambda f: any(not g.decorated for g in f.program.kernel.functions),
     "recurrence": _recurrence,
     "value before a loop, used in it": _value_before_loop,
     "own element in place": _in_place,
