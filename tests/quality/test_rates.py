@@ -32,6 +32,7 @@ LEAST: dict[str, float] = {
     "zero-trip loop": 0.05,
     "unrolled loop": 0.05,
     "several axes": 0.15,
+    "loop over a field without axes": 0.02,
     "break in nested if": 0.05,
     "break": 0.2,
     "continue": 0.15,

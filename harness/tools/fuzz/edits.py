@@ -15,6 +15,7 @@ import numpy as np
 from ..model import Program
 from ..model import nodes as m
 from ..model.origins import move_origins
+from ..model.single_loops import without_single_loops
 from ..model.tidy import tidy, without_views
 from ..model.walk import map_nodes, walk
 from .slices import slices
@@ -252,7 +253,10 @@ def _cut_down(field: m.Field, old: int, new: int) -> m.Field:
 
 
 def plain_memory(program: Program) -> Iterator[Program]:
-    """Yield variants of the program: with indices that begin at 0, and with separate arrays in place of views."""
+    """Yield variants of the program: without loops over fields without axes, with indices from 0, without views."""
+    single = without_single_loops(program)
+    if single != program:
+        yield single
     shifted = {f.owner: (0,) * len(f.shape) for f in program.fields if f.offset}
     for chosen in (shifted, *({name: zeros} for name, zeros in shifted.items())):
         if chosen:

@@ -63,6 +63,7 @@ _PEER_LACKS = frozenset(
         "reversed",
         "ndrange with axes",
         "undecorated functions",
+        "grouped without axes",
         "generator expressions",
         "slices backward",
         "atomic_exchange",

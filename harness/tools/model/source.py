@@ -139,7 +139,7 @@ def _over(w: Writer, d: m.Over) -> str:
 
 @DOMAIN_TEXT.row(m.Grouped)
 def _grouped(w: Writer, d: m.Grouped) -> str:
-    return w.function("grouped", DOMAIN_TEXT[type(d.domain)](w, d.domain))
+    return w.function(w.grouped(d), DOMAIN_TEXT[type(d.domain)](w, d.domain))
 
 
 @DOMAIN_TEXT.row(m.Unrolled)

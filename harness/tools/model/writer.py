@@ -11,6 +11,7 @@ from typing import Any
 from ....compiler.ir.table import Table
 from . import nodes as m
 from .dialects import Dialect
+from .single_loops import is_single
 
 Expression = Callable[["Writer", Any], str]
 LineWriter = Callable[["Writer", Any], Iterator[str]]
@@ -83,6 +84,12 @@ class Writer:
             return ()
         self.dialect.need("ndrange with axes")
         return (f"axes={box.order!r}",)
+
+    def grouped(self, domain: m.Grouped) -> str:
+        """Return the name of `grouped`. Raise NotInDialect if the dialect lacks it over a field without axes."""
+        if is_single(self.program, domain):
+            self.dialect.need("grouped without axes")
+        return "grouped"
 
     def dtype(self, dtype: Any) -> str:
         """Return the name of a scalar type in the dialect's text."""

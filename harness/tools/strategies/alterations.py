@@ -13,6 +13,7 @@ from .dot_operators import with_dot_operators
 from .draw import Chooser
 from .outer_names import with_outer_names
 from .plain_functions import with_plain_functions
+from .single_loops import with_single_loops
 from .strides import with_strides
 from .struct_fields import with_struct_fields
 from .struct_functions import with_struct_arguments
@@ -33,6 +34,8 @@ DOT_OPERATORS = 0.3
 """Share of programs whose dot products are written by `@`, where there are any."""
 PLAIN_FUNCTIONS = 0.5
 """Share of programs in which functions lose their decorators, where there are any."""
+SINGLE_LOOPS = 0.2
+"""Share of programs in which loops over fields without axes hold updates of these, where there are any."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
@@ -63,7 +66,9 @@ def alter_program(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
         program = with_outer_names(draw, program)
     if draw.boolean(DOT_OPERATORS):
         program = with_dot_operators(draw, program)
-    return with_plain_functions(draw, program) if draw.boolean(PLAIN_FUNCTIONS) else program
+    if draw.boolean(PLAIN_FUNCTIONS):
+        program = with_plain_functions(draw, program)
+    return with_single_loops(draw, program) if draw.boolean(SINGLE_LOOPS) else program
 
 
 def with_offsets(draw: Chooser, program: m.Program) -> m.Program:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ....compiler.ir.types import f16, f32, f64, i64
 from ..model import nodes as m
+from ..model.single_loops import is_single
 from ..model.walk import walk
 from .facts import LOOPS, ProgramFacts
 from .shapes_of_memory import MEMORY_SHAPES
@@ -256,6 +257,9 @@ SHAPES: dict[str, Callable[[ProgramFacts], bool]] = {
     "deep branches": _deep_branches,
     "unrolled loop": _node(m.Unrolled),
     "several axes": lambda f: any(isinstance(n, m.For) and len(n.indices) > 1 for n in f.nodes),
+    "loop over a field without axes": lambda f: any(
+        isinstance(n, m.For) and is_single(f.program, n.domain) for n in f.nodes
+    ),
     "break in nested if": _nested_break,
     "break": _node(m.Break),
     "continue": _node(m.Continue),
