@@ -15,6 +15,7 @@ import numpy as np
 from ..model import Program
 from ..model import nodes as m
 from ..model.origins import move_origins
+from ..model.single_loops import without_single_loops
 from ..model.tidy import tidy, without_views
 from ..model.walk import map_nodes, walk
 from .slices import slices
@@ -122,6 +123,14 @@ def plainer(program: Program) -> Iterator[Program]:
         elif isinstance(node, m.Assign) and len(node.targets) == len(node.values) > 1:
             for target, value in zip(node.targets, node.values):
                 yield _at(program, path, m.Assign((target,), (value,)))
+
+
+def decorated_functions(program: Program) -> Iterator[Program]:
+    """Yield the program with a decorator on every function, if some have none."""
+    kernel = program.kernel
+    if any(not f.decorated for f in kernel.functions):
+        functions = tuple(replace(f, decorated=True) for f in kernel.functions)
+        yield replace(program, kernel=replace(kernel, functions=functions))
 
 
 def inline_locals(program: Program) -> Iterator[Program]:
@@ -244,7 +253,10 @@ def _cut_down(field: m.Field, old: int, new: int) -> m.Field:
 
 
 def plain_memory(program: Program) -> Iterator[Program]:
-    """Yield variants of the program: with indices that begin at 0, and with separate arrays in place of views."""
+    """Yield variants of the program: without loops over fields without axes, with indices from 0, without views."""
+    single = without_single_loops(program)
+    if single != program:
+        yield single
     shifted = {f.owner: (0,) * len(f.shape) for f in program.fields if f.offset}
     for chosen in (shifted, *({name: zeros} for name, zeros in shifted.items())):
         if chosen:
@@ -258,6 +270,7 @@ EDITS: tuple[Callable[[Program], Iterator[Program]], ...] = (
     slices,
     deletions,
     plain_memory,
+    decorated_functions,
     hoists,
     deletions,
     inline_locals,

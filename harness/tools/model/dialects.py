@@ -62,6 +62,8 @@ _PEER_LACKS = frozenset(
         "range with a step",
         "reversed",
         "ndrange with axes",
+        "undecorated functions",
+        "grouped without axes",
         "generator expressions",
         "slices backward",
         "atomic_exchange",

@@ -14,6 +14,7 @@ from .lower_expressions import ATOMICS, binary
 from .lower_places import axes_of, in_array, lower_place, read, update, write
 from .lower_strides import lower_range
 from .lowering import EXPRESSIONS, STATEMENTS, LocalSlot, LoopTargets, Lowerer, ModelOperand, index_type
+from .single_loops import is_single
 from .tensors import StructOperand, TensorOperand, leaves
 
 # ---- assignment -------------------------------------------------------------------------------------------------
@@ -172,7 +173,8 @@ def _axes(t: Lowerer, domain: m.Domain) -> list[Axis]:
     if isinstance(domain, m.Grouped):
         return _axes(t, domain.domain)
     if isinstance(domain, m.Over):
-        return axes_of(t, domain.field)
+        # A field without axes has one element, so a loop over it makes one trip.
+        return axes_of(t, domain.field) or [(t.builder.const(0, i32), t.builder.const(1, i32))]
     ends = domain.axes if isinstance(domain, m.Box) else ((domain.begin, domain.end),)  # type: ignore[attr-defined]
     axes = [_axis(t, begin, end) for begin, end in [(_bound(t, b), t.expr(e)) for b, e in ends]]
     order = _order(domain)
@@ -222,7 +224,7 @@ def _serial(t: Lowerer, s: m.For) -> None:
     axes = _axes(t, s.domain)
     indices = [t.builder.fresh(begin.type) for begin, _ in axes]
     with t.block(frames=len(axes)) as body:
-        for name, meaning in _named(s, indices).items():
+        for name, meaning in _named(t, s, indices).items():
             t.bind(name, meaning)
         _loop_body(t, s.body, LoopTargets(t.frames - len(axes) + 1, t.frames))
     step, reverse = (s.domain.step, s.domain.reverse) if isinstance(s.domain, m.Range) else (1, False)
@@ -244,13 +246,15 @@ def _parallel(t: Lowerer, s: m.For) -> None:
             t.builder.emit(stmt)
         bounds = []
     indices = tuple(t.builder.fresh(begin.type) for begin, _ in axes)
-    body = _task_body(t, s, _named(s, indices))
+    body = _task_body(t, s, _named(t, s, indices))
     begin, end = zip(*axes)
     t.tasks.append(Task(body, indices, tuple(bounds), begin, end))
 
 
-def _named(s: m.For, indices: Sequence[Value]) -> dict[str, ModelOperand]:
+def _named(t: Lowerer, s: m.For, indices: Sequence[Value]) -> dict[str, ModelOperand]:
     """Return the operand of each index name of a loop; a sole name for several axes gets the index vector."""
+    if is_single(t.program, s.domain):
+        return {s.indices[0]: ()}
     order = _order(s.domain)
     if order:
         indices = [indices[order.index(k)] for k in range(len(order))]

@@ -107,8 +107,10 @@ def inner(t: Lowerer, a: Sequence[ModelOperand], b: Sequence[ModelOperand]) -> M
     return total(t, [binary(t, "*", x, y) for x, y in zip(a, b, strict=True)])
 
 
-def multiply(t: Lowerer, a: TensorOperand, b: TensorOperand) -> TensorOperand:
-    """Return `a @ b`, the product of a matrix with a matrix or vector."""
+def multiply(t: Lowerer, a: TensorOperand, b: TensorOperand) -> ModelOperand:
+    """Return `a @ b`: the product of a matrix with a matrix or vector, or the dot product of two vectors."""
+    if len(a.shape) == 1:
+        return inner(t, a.items, b.items)
     n, k = a.shape
     width = b.shape[1] if len(b.shape) == 2 else 1
     made = [inner(t, a.items[i * k : (i + 1) * k], b.items[j::width]) for i in range(n) for j in range(width)]

@@ -244,11 +244,12 @@ class StructType:
 
 @dataclass(frozen=True)
 class Function:
-    """Represent a function of the program, which is decorated with `@func`.
+    """Represent a function of the program.
 
     Attributes:
         result: Scalar type in the annotation of the result, or None.
         shape: Shape of the annotated result if it is a vector.
+        decorated: False if it is a plain function of Python, without `@func`.
     """
 
     name: str
@@ -256,6 +257,7 @@ class Function:
     body: StmtBlock
     result: Scalar | None = None
     shape: tuple[int, ...] = ()
+    decorated: bool = True
 
 
 @dataclass(frozen=True)

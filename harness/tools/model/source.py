@@ -139,7 +139,7 @@ def _over(w: Writer, d: m.Over) -> str:
 
 @DOMAIN_TEXT.row(m.Grouped)
 def _grouped(w: Writer, d: m.Grouped) -> str:
-    return w.function("grouped", DOMAIN_TEXT[type(d.domain)](w, d.domain))
+    return w.function(w.grouped(d), DOMAIN_TEXT[type(d.domain)](w, d.domain))
 
 
 @DOMAIN_TEXT.row(m.Unrolled)
@@ -226,7 +226,7 @@ def definitions(program: m.Program, dialect: str = "stackgrad") -> str:
 def _definitions(w: Writer) -> Iterator[str]:
     for function in w.program.kernel.functions:
         result = f" -> {w.type(function.result, function.shape)}" if function.result else ""
-        yield f"@{w.dialect.alias}.func"
+        yield from w.decorator(function)
         yield f"def {function.name}({', '.join(_parameters(w, function.params))}){result}:"
         yield from w.block(function.body)
         yield ""

@@ -11,6 +11,7 @@ from typing import Any
 from ....compiler.ir.table import Table
 from . import nodes as m
 from .dialects import Dialect
+from .single_loops import is_single
 
 Expression = Callable[["Writer", Any], str]
 LineWriter = Callable[["Writer", Any], Iterator[str]]
@@ -84,6 +85,12 @@ class Writer:
         self.dialect.need("ndrange with axes")
         return (f"axes={box.order!r}",)
 
+    def grouped(self, domain: m.Grouped) -> str:
+        """Return the name of `grouped`. Raise NotInDialect if the dialect lacks it over a field without axes."""
+        if is_single(self.program, domain):
+            self.dialect.need("grouped without axes")
+        return "grouped"
+
     def dtype(self, dtype: Any) -> str:
         """Return the name of a scalar type in the dialect's text."""
         return f"{self.dialect.alias}.{dtype}"
@@ -94,6 +101,13 @@ class Writer:
             return self.dtype(dtype)
         made = f"{self.dialect.alias}.types.{'vector' if len(shape) == 1 else 'matrix'}"
         return f"{made}({', '.join(map(str, shape))}, {self.dtype(dtype)})"
+
+    def decorator(self, function: m.Function) -> Iterator[str]:
+        """Yield the line before a function's definition, or nothing for a plain function of Python."""
+        if function.decorated:
+            yield f"@{self.dialect.alias}.func"
+        else:
+            self.dialect.need("undecorated functions")
 
     def block(self, body: m.StmtBlock) -> Iterator[str]:
         """Yield the lines of a block with indentation, and `pass` for a block without statements."""

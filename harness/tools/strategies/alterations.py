@@ -9,8 +9,11 @@ from __future__ import annotations
 from ..model import nodes as m
 from ..model.origins import move_origins
 from .deep_branches import with_deep_branches
+from .dot_operators import with_dot_operators
 from .draw import Chooser
 from .outer_names import with_outer_names
+from .plain_functions import with_plain_functions
+from .single_loops import with_single_loops
 from .strides import with_strides
 from .struct_fields import with_struct_fields
 from .struct_functions import with_struct_arguments
@@ -27,6 +30,12 @@ DEEP_BRANCHES = 0.02
 """Share of programs with deeply nested branches; it is small because such programs take twice as long as others."""
 OUTER_NAMES = 0.5
 """Share of programs whose locals take names from outside, where there are any; most programs have none to take."""
+DOT_OPERATORS = 0.3
+"""Share of programs whose dot products are written by `@`, where there are any."""
+PLAIN_FUNCTIONS = 0.5
+"""Share of programs in which functions lose their decorators, where there are any."""
+SINGLE_LOOPS = 0.2
+"""Share of programs in which loops over fields without axes hold updates of these, where there are any."""
 STRUCTS_OF_VECTORS = 0.2
 """Share of programs with vectors that keep locals in structs."""
 
@@ -53,7 +62,13 @@ def alter_program(draw: Chooser, program: m.Program, kinds: Kinds) -> m.Program:
         program = with_strides(draw, program)
     if draw.boolean(DEEP_BRANCHES):
         program = with_deep_branches(draw, program)
-    return with_outer_names(draw, program) if draw.boolean(OUTER_NAMES) else program
+    if draw.boolean(OUTER_NAMES):
+        program = with_outer_names(draw, program)
+    if draw.boolean(DOT_OPERATORS):
+        program = with_dot_operators(draw, program)
+    if draw.boolean(PLAIN_FUNCTIONS):
+        program = with_plain_functions(draw, program)
+    return with_single_loops(draw, program) if draw.boolean(SINGLE_LOOPS) else program
 
 
 def with_offsets(draw: Chooser, program: m.Program) -> m.Program:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ....compiler.ir.types import f16, f32, f64, i64
 from ..model import nodes as m
+from ..model.single_loops import is_single
 from ..model.walk import walk
 from .facts import LOOPS, ProgramFacts
 from .shapes_of_memory import MEMORY_SHAPES
@@ -222,6 +223,18 @@ def _permutes(e: m.Expr) -> bool:
     return isinstance(e, m.Element) and e.field == "t" or isinstance(e, m.Binary) and e.op == "%"
 
 
+def _multiplies(f: ProgramFacts) -> bool:
+    return any(isinstance(n, m.Binary) and n.op == "@" for n in f.nodes)
+
+
+def _matrices(f: ProgramFacts) -> bool:
+    """Return True if anything in the program is a matrix; without one, every `@` is a dot product of vectors."""
+    if any(len(field.element) == 2 for field in f.program.fields) or f.has(m.Matrix):
+        return True
+    outer = any(isinstance(n, m.Method) and n.name == "outer_product" for n in f.nodes)
+    return outer or any(isinstance(n, m.Filled) and len(n.shape) == 2 for n in f.nodes)
+
+
 def _calls(*names: str) -> Callable[[ProgramFacts], bool]:
     return lambda f: any(isinstance(n, (m.Call, m.Method)) and _called(n).startswith(names) for n in f.nodes)
 
@@ -244,11 +257,15 @@ SHAPES: dict[str, Callable[[ProgramFacts], bool]] = {
     "deep branches": _deep_branches,
     "unrolled loop": _node(m.Unrolled),
     "several axes": lambda f: any(isinstance(n, m.For) and len(n.indices) > 1 for n in f.nodes),
+    "loop over a field without axes": lambda f: any(
+        isinstance(n, m.For) and is_single(f.program, n.domain) for n in f.nodes
+    ),
     "break in nested if": _nested_break,
     "break": _node(m.Break),
     "continue": _node(m.Continue),
     "return of the kernel": lambda f: any(isinstance(s, m.Return) for s, _ in f.kernel),
     "early return in a function": _early_return,
+    "function without decorator": lambda f: any(not g.decorated for g in f.program.kernel.functions),
     "recurrence": _recurrence,
     "value before a loop, used in it": _value_before_loop,
     "own element in place": _in_place,
@@ -271,7 +288,8 @@ SHAPES: dict[str, Callable[[ProgramFacts], bool]] = {
     ),
     "vectors": _node(m.Vector, m.Matrix, m.Comprehension, m.Part, m.Method),
     "field of vectors": lambda f: any(field.element for field in f.program.fields),
-    "matrix": lambda f: any(isinstance(n, m.Binary) and n.op == "@" for n in f.nodes),
+    "matrix": lambda f: _multiplies(f) and _matrices(f),
+    "vector @ vector": lambda f: _multiplies(f) and not _matrices(f),
     "vector changed in a loop": _vector_in_loop,
     "entry at a dynamic index": lambda f: any(
         isinstance(n, m.Part) and not all(isinstance(i, m.Number) for i in n.indices) for n in f.nodes
