@@ -20,6 +20,8 @@ T = TypeVar("T")
 PACKAGE = __name__.partition(".")[0]
 """Name of the outermost package that this module belongs to."""
 
+_BELOW = f"{PACKAGE}."
+
 
 @dataclass(frozen=True)
 class Span:
@@ -243,9 +245,12 @@ class InternalError(StackgradError):
 def outer_frame() -> FrameType | None:
     """Return the innermost stack frame outside of this package: the user's call of the package, or None."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE:
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if not isinstance(name, str) or not (name.startswith(_BELOW) or name == PACKAGE):
+            return frame
         frame = frame.f_back
-    return frame
+    return None
 
 
 class HintWarning(UserWarning):

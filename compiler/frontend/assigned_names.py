@@ -22,7 +22,8 @@ def _assigned_by(node: ast.AST) -> Iterable[str]:
         return (_root(node),)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr.startswith("atomic_") and node.args:
-            return (_root(node.args[0]),)
+            # `atomic_add(x[i], value)`, or `x[i].atomic_add(value)` as in early Taichi
+            return (_root(node.args[0] if len(node.args) > 1 else node.func.value),)
         if node.func.attr not in METHODS:
             return (_root(node.func.value),)
     return ()

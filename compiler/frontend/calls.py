@@ -24,11 +24,12 @@ from .constructors import constructor
 from .context import EXPRESSIONS, Tracer, convert_number, require_value
 from .conversions import cast_matrix
 from .diagnostics import syntax_problem, type_problem, unsupported_problem
+from .early_calls import atomic_method, called_entry
 from .functions import FUNCTIONS, BoundFunc, Func, function_name
 from .inline import inline
 from .memory import kind_at
 from .operands import MatrixValue, Operand, Pack, ShapeOf, Static, describe, number_of, static_operand
-from .places import ElementPlace, load, place, store, update
+from .places import ElementPlace, Place, load, place, store, update
 from .reads import failed_reads, is_settled, length_read
 from .refused_names import RefusedName
 from .simt_names import SIMT_FUNCTIONS, SimtFunction
@@ -51,7 +52,12 @@ SIMT: Table[str, CallLowering] = Table(
 
 @EXPRESSIONS.row(ast.Call)
 def _call(t: Tracer, node: ast.Call) -> Operand:
+    method = atomic_method(t, node)
+    if method is not None and method[0] in _ATOMIC_ROWS:
+        return _atomic_update(t, *method, node.args[0])
     target = t.clean(node.func)
+    if isinstance(target, MatrixValue):
+        return called_entry(t, target, node)
     if not isinstance(target, Static):
         raise type_problem(f"{describe(target)} cannot be called", "call a function")
     if isinstance(target.value, Func):
@@ -192,18 +198,20 @@ _ATOMIC_ROWS: dict[str, type_inference.BinaryOperator | None] = {
 
 
 def _atomic(name: str) -> CallLowering:
-    row = _ATOMIC_ROWS[name]
-
     def lower(t: Tracer, node: ast.Call) -> Operand:
         if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             raise syntax_problem(f"`atomic_{name}` takes 2 arguments", f"call it as `atomic_{name}(x[i], value)`")
-        target = place(t, node.args[0])
-        operand = t.clean(node.args[1])
-        if row is None:
-            number_type(t, f"atomic_{name}", operand)
-        return update(t, target, row.op if row else name, operand, row)
+        return _atomic_update(t, name, place(t, node.args[0]), node.args[1])
 
     return lower
+
+
+def _atomic_update(t: Tracer, name: str, target: Place, node: ast.expr) -> Operand:
+    """Emit an atomic update of a place by the value of an expression, and return the old value of the place."""
+    row, operand = _ATOMIC_ROWS[name], t.clean(node)
+    if row is None:
+        number_type(t, f"atomic_{name}", operand)
+    return update(t, target, row.op if row else name, operand, row)
 
 
 LOWERINGS.update({f"atomic_{name}": _atomic(name) for name in _ATOMIC_ROWS})

@@ -25,7 +25,7 @@ from .shared_memory import SharedMemory, SharedPlace, bind_shared
 from .trees import leaves
 from .views import is_view, rename_view
 
-__all__ = ["ElementPlace", "Place", "assign", "is_atomic", "load", "place", "store", "update"]
+__all__ = ["ElementPlace", "Place", "assign", "assignable", "is_atomic", "load", "place", "store", "update"]
 
 
 def place(t: Tracer, node: ast.expr) -> Place:
@@ -40,8 +40,13 @@ def place(t: Tracer, node: ast.expr) -> Place:
         raise syntax_problem(
             f"`{ast.unparse(node)}` cannot be assigned", "assign a local, or an element as in `x[i]`", node
         )
-    found = resolve(t, node)
+    return assignable(t, node, resolve(t, node))
+
+
+def assignable(t: Tracer, node: ast.expr, found: Place | Operand) -> Place:
+    """Return what an expression names, `found`, as a place that can be assigned; raise ProblemError if it is none."""
     if not isinstance(found, PLACES):
+        assert isinstance(node, (ast.Subscript, ast.Attribute))
         raise _no_place(t, node, found)
     if is_argument(found):
         raise syntax_problem(

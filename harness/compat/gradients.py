@@ -39,6 +39,7 @@ class Plan:
         sizes: constants of the program that are set to other values, so that a run takes seconds.
         loss: returns the loss after `again`; the field `loss` of the program if not given.
         by_hand: True if the program calls `backward()` itself instead of a tape.
+        finer: what the step is divided by, where a wider one crosses kinks such as those of interpolation.
     """
 
     again: Callable[[Any], None]
@@ -46,6 +47,7 @@ class Plan:
     sizes: Mapping[str, float] = field(default_factory=dict)
     loss: Callable[[Any], float] = lambda program: float(program.loss[None])
     by_hand: bool = False
+    finer: float = 1.0
 
 
 def _march(program: Any) -> None:
@@ -83,14 +85,14 @@ _SOLID = {"steps": 32, "max_steps": 40, "n_grid": 32}
 
 PLANS: dict[str, Plan] = {
     "billiards": Plan(_balls, {"init_x": (), "init_v": ()}),
-    "diffmpm": Plan(lambda program: program.forward(), _ACTUATORS, sizes={"steps": 128, "max_steps": 136}),
+    "diffmpm": Plan(lambda program: program.forward(), _ACTUATORS, sizes={"steps": 128, "n_grid": 32}),
     "diffmpm3d": Plan(lambda program: program.forward(), _ACTUATORS, sizes=_SOLID, by_hand=True),
     "electric": Plan(lambda program: program.forward(), {"weight1": (), "weight2": (), "bias2": ()}),
     "liquid": Plan(lambda program: program.forward(), _ACTUATORS, sizes=_SOLID, by_hand=True),
     "mass_spring": Plan(_springs, _NETWORK),
     "rigid_body": Plan(_bodies, _NETWORK, {"steps": 512}),
-    "smoke_taichi_gpu": Plan(lambda program: program.forward(), {"v": (0,)}, sizes={"steps": 20}),
-    "volume_renderer": Plan(_march, {"density": ()}, sizes={"res": 64, "n_views": 3, "density_res": 32}),
+    "smoke_taichi_gpu": Plan(lambda program: program.forward(), {"v": (0,)}, sizes={"steps": 20}, finer=10.0),
+    "volume_renderer": Plan(_march, {"density": ()}, sizes={"res": 64, "n_views": 3}),
     "water_renderer": Plan(lambda program: program.forward(), {"initial": ()}, sizes={"steps": 64}, loss=_brightness),
     "wave": Plan(lambda program: program.forward(), {"initial": ()}, sizes={"steps": 64}),
 }
@@ -228,7 +230,7 @@ def main(side: str, script: Path, bits: int, iterations: int, step: float, argum
     if plan.by_hand:
         peer.ad.clear_all_gradients = clear
         _by_hand(program, plan, watch)
-    entries = Comparison(program, plan, watch, step).entries() if step else []
+    entries = Comparison(program, plan, watch, step / plan.finer).entries() if step else []
     sums = {name: float(np.abs(getattr(program, name).grad.to_numpy()).sum()) for name in plan.parameters}
     print(json.dumps({"seconds": seconds, "entries": entries, "sums": sums}))
 

@@ -67,6 +67,8 @@ def test_rows_of_the_tables_are_for_names_of_the_peers() -> None:
         "complex_kernel",
         "complex_kernel_grad",
         "ext_arr",
+        "get_runtime",
+        "set_gdb_trigger",
         "SNodeTree",
         "NdarrayType",
         "MatrixType",

@@ -64,6 +64,29 @@ with ti.ad.Tape(loss):
 print(loss[None], x.grad[1].to_numpy().tolist())
 """
 
+EARLY = """
+import taichi as ti
+
+ti.init(arch=ti.gpu, flatten_if=True, device_memory_GB=3.5, default_fp=ti.f32)
+ti.set_gdb_trigger()
+x, loss = ti.Vector.field(2, dtype=ti.f32), ti.field(dtype=ti.f32)
+ti.root.dense(ti.i, 2).place(x)
+ti.root.place(loss)
+ti.root.lazy_grad()
+
+@ti.kernel
+def run():
+    for i in x:
+        loss[None].atomic_add(x[i](0) * 3 + x[i](1) * 4)
+
+before = ti.get_runtime().prog.get_total_compilation_time()
+x.fill(1.5)
+with ti.Tape(loss):
+    run()
+after = ti.get_runtime().prog.get_total_compilation_time()
+print(0 <= before < after, after < 60, loss[None], x.grad.to_numpy().tolist())
+"""
+
 ERRORS = """
 import pickle
 import quadrants as qd
@@ -175,6 +198,11 @@ def test_imports(tmp_path: Path) -> None:
 @pytest.mark.expensive
 def test_a_program_with_a_gradient(tmp_path: Path) -> None:
     assert run(tmp_path, KERNEL, "taichi").splitlines()[0] == "24.0 [6.0, 6.0]"
+
+
+@pytest.mark.expensive
+def test_names_of_early_taichi(tmp_path: Path) -> None:
+    assert run(tmp_path, EARLY, "taichi").splitlines()[-1] == "True True 21.0 [[3.0, 4.0], [3.0, 4.0]]"
 
 
 @pytest.mark.expensive

@@ -94,6 +94,7 @@ class Tape(TapeReplay):
         self._guard = Validation() if validation else None
         self._log = StateLog(int(budget_bytes), guard=self._guard)
         self._before: dict[str, BeforeContent] = {}
+        self._recorded = False
         self._calls: list[Callable[[], Any]] = []
         self._ending: dict[str, list[Box]] = {}
         self._entered = False
@@ -251,8 +252,10 @@ class Tape(TapeReplay):
             self._guard.before_launch(binding, scalars)
         if self._counts:
             self._end_unseen(shared_boxes(binding, scalars))
-        differentiated = [binding] if self._records and _is_recorded(binding) else []
-        if self._records and self._checks is not None:
+        records = self._records
+        self._recorded = records and _is_recorded(binding)
+        differentiated = [binding] if self._recorded else []
+        if records and self._checks is not None:
             self._calls += self._checks.before_call()
         if not self.recording and not self.constant:
             self._log.custom_use(found for found in binding.arrays.values() if isinstance(found, Array))
@@ -310,7 +313,7 @@ class Tape(TapeReplay):
                 self._log.shared.remember(array, boxes)
         if self._records:
             self._calls.append(lambda: binding.again(scalars))
-            if _is_recorded(binding):
+            if self._recorded:
                 self._log.add(self._record(binding, scalars, draws))
         if self._ending:
             ending, self._ending = self._ending, {}

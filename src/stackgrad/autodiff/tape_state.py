@@ -95,7 +95,8 @@ class PendingWrite:
 
     def boxes(self, array: Array) -> list[Box]:
         """Return the boxes of an array that the launch or host write may change; the whole array if unknown."""
-        return self.writes.get(array, [whole(array)])
+        found = self.writes.get(array)
+        return [whole(array)] if found is None else found
 
 
 @dataclass(eq=False, slots=True)

@@ -32,6 +32,10 @@ class Program:
 
         return get_kernel_profiler_total_time()
 
+    def get_total_compilation_time(self) -> float:
+        """Return the seconds of code generation of all compiled programs that still exist."""
+        return sum(launcher.stats.compile_seconds for launcher in RUNTIME.launchers)
+
 
 class Patchable(type):
     """Let a program replace `materialize` of a class; the replacement is called before fields are first used."""

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from ..runtime.dialect_options import IGNORED
+
 _LOG = logging.getLogger("stackgrad")
 _TRACE_LEVEL = 5
 _LEVELS = {
@@ -35,6 +37,16 @@ def is_logging_effective(level: str) -> bool:
     return _LOG.isEnabledFor(_LEVELS.get(str(level).lower(), logging.INFO))
 
 
+def set_gdb_trigger(on: bool = True) -> None:
+    """Note in the log what shows a debugger the lines of a program: stackgrad stops nowhere by itself.
+
+    Args:
+        on: True if the program wants to stop in a debugger where it fails.
+    """
+    if on:
+        _LOG.info("set_gdb_trigger has no effect: %s", IGNORED["gdb_trigger"])
+
+
 def _get_logging(name: str) -> Callable[..., None]:
     """Return a function that logs at a level and formats messages by `str.format`, as the peers do."""
 
@@ -61,6 +73,7 @@ __all__ = [
     "error",
     "info",
     "is_logging_effective",
+    "set_gdb_trigger",
     "set_logging_level",
     "trace",
     "warn",

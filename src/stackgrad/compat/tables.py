@@ -59,6 +59,8 @@ RENAMED: dict[str, str] = {
     "StructType": ".types:StructSpec",
     "SNodeGradType": ".ad:SNodeGradType",
     "cfg": ".compat.impl:configuration_or_none",
+    "get_runtime": ".compat.impl:get_runtime",
+    "set_gdb_trigger": ".compat.logs:set_gdb_trigger",
     "lang.impl.root": ".data.snodes:root",
 }
 """Names whose value has another name or another home in stackgrad, by full path, or by name for every module."""

@@ -5,7 +5,7 @@ Invariant: arrays with different names do not share memory, because the compiler
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from ..data.fields import Array
 from ..runtime.usage_errors import ArgumentError
 
 if TYPE_CHECKING:
+    from ..backends.base import Scalars
     from ..backends.launching.launcher import Launcher
-    from .program import Program
+    from .program import Binding, Program
 
 GRAD = ".grad"
 """The suffix of the name of an adjoint array."""
@@ -120,6 +121,37 @@ def boxes_by_field(
         if isinstance(field, Array) and field in found:
             found[field] += own
     return found
+
+
+def written_boxes(binding: Binding, scalars: Scalars) -> dict[Array, list[Box]]:
+    """Return the boxes of each field that a launch of a binding with these scalar arguments may write."""
+    boxes = binding.program.forward_regions().write_boxes(scalars, shapes_of(binding.memory))
+    return boxes_by_field(binding.program, binding.arrays, boxes, binding.written)
+
+
+class KeptBoxes:
+    """Keep the boxes that launches of one binding touch, by the scalar arguments: a program's steps come again.
+
+    Attributes:
+        LIMIT: The number of launches that are kept; all are dropped when there is one more.
+    """
+
+    LIMIT = 4096
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[tuple[str, object], ...], dict[Array, list[Box]]] = {}
+
+    def of(self, scalars: Scalars, find: Callable[[], dict[Array, list[Box]]]) -> Mapping[Array, list[Box]]:
+        """Return the boxes of a launch with these scalar arguments, which `find` determines for the first one."""
+        key = tuple(scalars.items())
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= self.LIMIT:
+                self._found.clear()
+            found = self._found[key] = find()
+        return found
 
 
 def version_source(program: Program, arrays: Arrays, launcher: Launcher) -> tuple[Array, ...] | None:

@@ -14,7 +14,7 @@ from ..compiler.ir.walk import walk_kernel
 from ..compiler.sizing.regions import AccessRegions, Box
 from ..data.fields import Array
 from ..runtime.session import RUNTIME, stamp
-from .bound import GRAD, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
+from .bound import GRAD, KeptBoxes, bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
 
 if TYPE_CHECKING:
     from ..backends.base import Draws, Scalars
@@ -92,6 +92,7 @@ class BoundGradient:
         "regions",
         "_writes",
         "_versions",
+        "_boxes",
     )
 
     def __init__(self, binding: Binding, direction: TouchedArrays) -> None:
@@ -113,6 +114,7 @@ class BoundGradient:
         self.reads = fields_of(program, arrays, [name for name in primals if name not in others])
         self.foreign = tuple(name for name in others if name not in binding.own)
         self._versions = version_source(program, arrays, side.launcher)
+        self._boxes = KeptBoxes()
 
     @property
     def has_effect(self) -> bool:
@@ -120,7 +122,7 @@ class BoundGradient:
         lowered = self.launcher.lowered
         return bool(self._writes) or lowered.marking is not None or lowered.claims is not None
 
-    def read_boxes(self, scalars: Scalars, kept: Mapping[str, BeforeContent] = NOTHING) -> dict[Array, list[Box]]:
+    def read_boxes(self, scalars: Scalars, kept: Mapping[str, BeforeContent] = NOTHING) -> Mapping[Array, list[Box]]:
         """Return the boxes of each primal array that the gradient may read with these scalar arguments.
 
         Args:
@@ -128,6 +130,11 @@ class BoundGradient:
             kept: The saved earlier contents by parameter. A copy that is made of saved contents alone does not read the
                 primal.
         """
+        if not kept:
+            return self._boxes.of(scalars, lambda: self._find_read(scalars, kept))
+        return self._find_read(scalars, kept)
+
+    def _find_read(self, scalars: Scalars, kept: Mapping[str, BeforeContent]) -> dict[Array, list[Box]]:
         found = self.regions.read_boxes(scalars, self._shapes())
         read = found.keys() - self.states.keys()
         boxes = {name: own for name, own in found.items() if name in read and not self._is_kept(name, own, kept)}

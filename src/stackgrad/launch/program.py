@@ -26,7 +26,7 @@ from ..data.fields import Array
 from ..data.half_accumulators import accumulators_of, rounding_launch
 from ..runtime.dump import dump_kernels
 from ..runtime.session import RUNTIME, stamp
-from .bound import bound_to, boxes_by_field, fields_of, memory_of, shapes_of, version_source
+from .bound import KeptBoxes, bound_to, fields_of, memory_of, shapes_of, version_source, written_boxes
 from .directions import BoundGradient, ProgramSide, TouchedArrays, is_by_hand, is_checked
 from .kept_draws import KeptDraws
 from .lowerings import block_options, cached_lowering
@@ -61,6 +61,7 @@ class Program:
         "span",
         "generation",
         "has_random",
+        "gradients",
         "_forward",
         "_reverse",
         "draws",
@@ -86,6 +87,7 @@ class Program:
         self.constant = constant
         self.generation = RUNTIME.generation
         self.has_random = any(isinstance(s, Random) for s in walk_kernel(kernel))
+        self.gradients = tuple(p.name for p in kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
         self._forward: Launcher | None = None
         self._reverse: Launcher | None = None
         self.draws = KeptDraws()
@@ -239,11 +241,6 @@ class Program:
         taped = self._taped.side.launcher if self._taped else None
         return self._forward, self._reverse or taped
 
-    @property
-    def gradients(self) -> tuple[str, ...]:
-        """Return the names of the array parameters that have an adjoint array."""
-        return tuple(p.name for p in self.kernel.params if isinstance(p.type, ArrayType) and p.type.grad)
-
     def _lowered(self, work: str, prepare: Callable[..., Lowering], **options: bool | str) -> Lowering:
         """Return a lowering of the kernel. Raise the error of an earlier attempt again without lowering it."""
         return self._refusals.once(work, partial(cached_lowering, prepare, self.kernel, **options))
@@ -274,6 +271,7 @@ class Binding:
         "halves",
         "_versions",
         "_detached",
+        "_boxes",
         "_places",
         "__weakref__",
     )
@@ -291,6 +289,7 @@ class Binding:
         self.own: Mapping[str, np.ndarray] = NOTHING
         self.halves = accumulators_of(self.arrays.values())
         self._detached: dict[frozenset[str], Binding] = {}
+        self._boxes = KeptBoxes()
         self._places: tuple[int, ...] | None = None
 
     def launch(self, scalars: Scalars) -> None:
@@ -368,10 +367,9 @@ class Binding:
                     found.setdefault(array, []).extend(own)
         return found
 
-    def write_boxes(self, scalars: Scalars) -> dict[Array, list[Box]]:
+    def write_boxes(self, scalars: Scalars) -> Mapping[Array, list[Box]]:
         """Return the boxes of each field that a launch with these arguments may write."""
-        boxes = self.program.forward_regions().write_boxes(scalars, shapes_of(self.memory))
-        return boxes_by_field(self.program, self.arrays, boxes, self.written)
+        return self._boxes.of(scalars, lambda: written_boxes(self, scalars))
 
     def prepare_grad(self) -> BoundGradient:
         """Return the gradient bound to the arrays of this binding; the first call lowers it."""
