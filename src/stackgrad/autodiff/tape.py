@@ -94,7 +94,7 @@ class Tape(TapeReplay):
         self._guard = Validation() if validation else None
         self._log = StateLog(int(budget_bytes), guard=self._guard)
         self._before: dict[str, BeforeContent] = {}
-        self._recorded = False
+        self._recorded: Binding | None = None
         self._calls: list[Callable[[], Any]] = []
         self._ending: dict[str, list[Box]] = {}
         self._entered = False
@@ -253,7 +253,7 @@ class Tape(TapeReplay):
         if self._counts:
             self._end_unseen(shared_boxes(binding, scalars))
         records = self._records
-        self._recorded = records and _is_recorded(binding)
+        self._recorded = binding if records and _is_recorded(binding) else None
         differentiated = [binding] if self._recorded else []
         if records and self._checks is not None:
             self._calls += self._checks.before_call()
@@ -313,7 +313,8 @@ class Tape(TapeReplay):
                 self._log.shared.remember(array, boxes)
         if self._records:
             self._calls.append(lambda: binding.again(scalars))
-            if self._recorded:
+            # What a kernel prints may launch another kernel, of which `_recorded` speaks then.
+            if self._recorded is binding or _is_recorded(binding):
                 self._log.add(self._record(binding, scalars, draws))
         if self._ending:
             ending, self._ending = self._ending, {}
