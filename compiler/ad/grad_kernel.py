@@ -9,6 +9,7 @@ see `before_copies`. Where the kernel reads a gradient itself, the grad kernel t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..errors import NotDifferentiable, Span
@@ -27,10 +28,10 @@ from .plan import SavingPlan, SavingPlanner
 from .policies import Policy, policy_of
 from .reverse import TaskReverser
 from .risk import Risk, RiskAnalysis
-from .segments import segmented_loops
+from .segments import SegmentedLoop, segmented_loops
 from .slopes import Slopes, with_slopes
 from .state_demand import arrays_to_copy
-from .structure import Structure, task_prefix
+from .structure import BlockPath, Structure, task_prefix
 from .task_order import in_order
 
 
@@ -140,7 +141,9 @@ class _ReverseAnalysis:
         """Return the grad task of task t, and the next free id."""
         own, prefix = own_arrays(self.kernel.tasks[t]), task_prefix(self.kernel, t)
         plan, copies = self.plans[t], self.copies.of(t)
-        segments = segmented_loops(self.structures[t], plan, self.policy.segment, copies, self.kernel)
+        segments: Mapping[BlockPath, SegmentedLoop] = {}
+        if not self.policy.adjoint_stacks:
+            segments = segmented_loops(self.structures[t], plan, self.policy.segment, copies, self.kernel)
         made = TaskReverser(
             self.structures[t], self.activity, plan, self.policy, first_id, own, prefix, copies, segments, self.at_risk
         )

@@ -11,8 +11,8 @@ pushes, as often as the loop does. So the reverse finds the same bits as it woul
 made by the same operations from the same state. A launch of n trips keeps n / k states, and the values of k trips.
 
 A loop has checkpoints if it stands at the root of its task, where the values and locals that its body uses live through
-both sweeps, and if its state is that of locals: it ends with its range, draws no random number, and writes no element
-of a local array, or of a copy that a tape made.
+both sweeps, and if its state is that of locals: it ends with its range, draws no random number, and uses no local array
+and no copy of a tape that changes in the loop or later. The classic lowering, whose locals live on adstacks, has none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..ir import nodes as n
 from ..ir.cached import cached_property
 from ..ir.effects import arrays_written
 from ..ir.kernels import Kernel
-from ..ir.roles import LOCAL_DECLARATIONS
+from ..ir.roles import ACCESSES, LOCAL_DECLARATIONS
 from ..ir.statement import Block, Value
 from ..ir.types import Scalar
 from ..ir.walk import map_blocks, operands, walk
@@ -118,18 +118,25 @@ class _SegmentFinder:
 
     def obstacle(self, loop: n.For, path: BlockPath) -> str | None:
         """Return the reason why a loop at the root of the task cannot have checkpoints, or None if it can."""
-        declared = _declared((loop,))
         if loop.stop:
             return "it may end early"
         if any(isinstance(s, n.Random) for s in walk(loop.body)):
             return "it draws random numbers, which come in the order of execution"
-        if self.plan.restored or any(isinstance(s, n.SetElement) and s.var not in declared for s in walk(loop.body)):
-            return "it changes a vector or an array of its iteration"
-        if not arrays_written(loop.body).isdisjoint(self.copied):
-            return "it writes an array of which the tape keeps a copy"
+        if self.plan.restored or self._finds_changed_elements(loop, path[0][0]):
+            return "it changes a vector or an array of its iteration, or reads one that changes later"
+        later = arrays_written(self.structure.task.body[path[0][0] :])
+        if not arrays_used(loop.body).isdisjoint(later.intersection(self.copied)):
+            return "it uses an array of which the tape keeps a copy, and which changes in the loop or later"
         if self._decides_pushes(path, self.state(loop, path[0][0])):
             return "what it computes decides how many values one of its trips saves"
         return None
+
+    def _finds_changed_elements(self, loop: n.For, position: int) -> bool:
+        """Return True if a second sweep of a loop could find other elements of local arrays than the first one did."""
+        declared = _declared(loop.body)
+        used = {s.var for s in walk(loop.body) if isinstance(s, (n.GetElement, n.SetElement))} - declared
+        later = walk(self.structure.task.body[position:])
+        return any(isinstance(s, n.SetElement) and s.var in used for s in later)
 
     def state(self, loop: n.For, position: int) -> dict[str, Scalar]:
         """Return the locals that a loop reads and that the loop, or a statement after it, writes, with their types."""
@@ -172,3 +179,8 @@ def _without_stores(block: Block) -> Block:
 def _declared(block: Block) -> set[str]:
     """Return the locals that a block and the blocks inside of it declare."""
     return {s.var for s in walk(block) if isinstance(s, LOCAL_DECLARATIONS)}
+
+
+def arrays_used(block: Block) -> set[str]:
+    """Return the arrays that a block and the blocks inside of it access."""
+    return {s.array for s in walk(block) if isinstance(s, ACCESSES)}

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stackgrad as sg
-from stackgrad.compiler.errors import HintWarning, KernelTypeError
+from stackgrad.compiler.ad.policies import set_default
+from stackgrad.compiler.errors import HintWarning
 
 TRIPS = (0, 1, 2, 3, 4, 5, 8, 9, 33)
 
@@ -206,150 +207,16 @@ def test_bytes_are_those_of_states_and_of_one_segment() -> None:
     assert bytes_of(64) == 4 * 8 * (157 + 64)
 
 
-# ---- what cannot have checkpoints -----------------------------------------------------------------------------------
-
-
-def early(x: object, y: object) -> Callable[[], None]:
-    @sg.kernel
-    def run():
-        for i in x:
-            v = x[i]
-            sg.loop_config(checkpoint=4)
-            for _ in range(9):
-                v = sg.sin(v)
-                if v < 0.1:
-                    break
-            y[i] = v
-
-    return run
-
-
-def inner(x: object, y: object) -> Callable[[], None]:
-    @sg.kernel
-    def run():
-        for i in x:
-            v = x[i]
-            for _ in range(3):
-                sg.loop_config(checkpoint=4)
-                for _ in range(9):
-                    v = sg.sin(v)
-            y[i] = v
-
-    return run
-
-
-def of_vectors(x: object, y: object) -> Callable[[], None]:
-    @sg.kernel
-    def run():
-        for i in x:
-            v = sg.Vector([x[i]] * 40)
-            sg.loop_config(checkpoint=4)
-            for t in range(9):
-                v[t % 3] = sg.sin(v[(t + 1) % 3])
-            y[i] = v[0]
-
-    return run
-
-
-def deciding(x: object, y: object) -> Callable[[], None]:
-    @sg.kernel
-    def run():
-        for i in x:
-            v = x[i]
-            sg.loop_config(checkpoint=4)
-            for _ in range(9):
-                for _ in range(sg.i32(v * 5.0)):
-                    v = sg.sin(v)
-            y[i] = v
-
-    return run
-
-
-def drawing(x: object, y: object) -> Callable[[], None]:
-    @sg.kernel
-    def run():
-        for i in x:
-            v = x[i]
-            sg.loop_config(checkpoint=4)
-            for _ in range(9):
-                v = sg.sin(v) + 0.1 * v * sg.random()
-            y[i] = v
-
-    return run
-
-
-@pytest.mark.parametrize(
-    ("made", "reason"),
-    [
-        (drawing, "it draws random numbers, which come in the order of execution"),
-        (early, "it may end early"),
-        (inner, "it stands inside of another loop or branch"),
-        (of_vectors, "it changes a vector or an array of its iteration"),
-        (deciding, "what it computes decides how many values one of its trips saves"),
-    ],
-)
-def test_a_loop_that_cannot_have_checkpoints_says_why(
-    made: Callable[[object, object], Callable[[], None]], reason: str
-) -> None:
-    sg.init(arch=sg.reference, default_fp=sg.f64)
-    x, y = sg.field(sg.f64, 4, needs_grad=True), sg.field(sg.f64, 4, needs_grad=True)
-    x.fill(0.7)
-    run = made(x, y)
-    run()
-    y.grad.fill(1.0)
-    with pytest.warns(HintWarning, match=rf"test_checkpoints.py:\d+: .*'run'.*, because {reason}"):
-        run.grad()
-    assert np.abs(x.grad.to_numpy()).min() > 0
-
-
-def test_a_copy_of_a_tape_is_no_state() -> None:
-    """The forward sweep writes the copy, as the kernel wrote the array, and a second sweep would find it changed."""
-
-    def taped(k: int | None) -> list[np.ndarray]:
+@pytest.mark.parametrize("made", KERNELS)
+def test_the_classic_lowering_has_none(made: Callable[[Fields, int | None], Callable[[], None]]) -> None:
+    before = set_default("classic")
+    try:
         sg.init(arch=sg.reference, default_fp=sg.f64)
-        x, y = sg.field(sg.f64, 4, needs_grad=True), sg.field(sg.f64, 4, needs_grad=True)
-        loss = sg.field(sg.f64, (), needs_grad=True)
-        x.from_numpy(np.linspace(0.1, 0.9, 4))
-
-        @sg.kernel
-        def run():
-            for i in x:
-                v = 0.3
-                sg.loop_config(checkpoint=k)
-                for _ in range(9):
-                    v = sg.sin(v) + x[i]
-                    x[i] = x[i] * x[i] * 0.5 + v * 0.1
-                y[i] = v
-
-        @sg.kernel
-        def total():
-            for i in y:
-                loss[None] += y[i] * y[i]
-
-        with sg.ad.Tape(loss):
-            run()
-            total()
-        return [x.grad.to_numpy()]
-
-    plain = taped(None)
-    with pytest.warns(HintWarning, match="because it writes an array of which the tape keeps a copy"):
-        np.testing.assert_array_equal(taped(4), plain)
-
-
-@pytest.mark.parametrize("wrong", [1, -3, True, 2.5, "many"])
-def test_segments_have_at_least_two_trips(wrong: object) -> None:
-    sg.init(arch=sg.reference)
-    x = sg.field(sg.f32, 4)
-
-    @sg.kernel
-    def run():
-        for i in x:
-            sg.loop_config(checkpoint=wrong)
-            for _ in range(9):
-                x[i] += 1.0
-
-    with pytest.raises(KernelTypeError, match="the number of trips between two checkpoints, an integer of at least 2"):
-        run()
+        f = Fields(sg.f64)
+        for there, here in zip(f.gradients(made(f, 3)), f.gradients(made(f, None))):
+            np.testing.assert_array_equal(there, here)
+    finally:
+        set_default(before)
 
 
 PROGRAM = """
