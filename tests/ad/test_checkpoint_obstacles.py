@@ -118,7 +118,7 @@ def test_a_loop_that_cannot_have_checkpoints_says_why(
     run = made(x, y)
     run()
     y.grad.fill(1.0)
-    with pytest.warns(HintWarning, match=rf"test_checkpoints.py:\d+: .*'run'.*, because {reason}"):
+    with pytest.warns(HintWarning, match=rf"test_checkpoint_obstacles.py:\d+: .*'run'.*, because {reason}"):
         run.grad()
     assert np.abs(x.grad.to_numpy()).min() > 0
 
