@@ -60,7 +60,7 @@ def run(command: Sequence[str], limit: float, folder: Path | None = None, given:
         text=True,
         errors="replace",
         cwd=folder,
-        env={**os.environ, **given},
+        env={**_environment(), **given},
         start_new_session=True,
     )
     try:
@@ -70,6 +70,11 @@ def run(command: Sequence[str], limit: float, folder: Path | None = None, given:
             os.killpg(process.pid, signal.SIGKILL)
         return Ended(None, process.communicate()[0])
     return Ended(process.returncode, output)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of this process, in which programs may import the files beside them."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
 def last_error(output: str) -> str:

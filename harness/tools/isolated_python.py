@@ -30,12 +30,12 @@ def protect_imports() -> Iterator[None]:
     Processes that those processes start are protected too.
     """
     before = os.environ.get(_SAFE)
-    os.environ[_SAFE] = "1"
     try:
+        os.environ[_SAFE] = "1"  # inside, because Ctrl-C may come at once
         yield
     finally:
         if before is None:
-            del os.environ[_SAFE]
+            os.environ.pop(_SAFE, None)
         else:
             os.environ[_SAFE] = before
 

@@ -268,7 +268,8 @@ def test_a_program_is_stopped_after_a_number_of_gradients(programs, capsys):
     assert "springs  ended    stopped after 3 gradients" in capsys.readouterr().out
 
 
-def test_a_program_reads_the_files_beside_it(programs, capsys):
+def test_a_program_reads_the_files_beside_it(programs, capsys, monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
     (programs / "examples" / "words.txt").write_text("hello")
     (programs / "examples" / "reader.py").write_text(
         "import taichi as ti\nti.init()\nprint(open('words.txt').read())\nopen('made.txt', 'w').close()\n"

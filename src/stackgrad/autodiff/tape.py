@@ -313,8 +313,7 @@ class Tape(TapeReplay):
                 self._log.shared.remember(array, boxes)
         if self._records:
             self._calls.append(lambda: binding.again(scalars))
-            # What a kernel prints may launch another kernel, of which `_recorded` speaks then.
-            if self._recorded is binding or _is_recorded(binding):
+            if self._recorded is binding or _is_recorded(binding):  # Prints may launch others in between.
                 self._log.add(self._record(binding, scalars, draws))
         if self._ending:
             ending, self._ending = self._ending, {}
