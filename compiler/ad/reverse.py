@@ -47,8 +47,7 @@ class TaskReverser:
         own_arrays: Arrays in which each iteration touches own elements only, so that plain adds suffice.
         prefix: Text that all names made for the task begin with.
         copies: The copy of each array as it was before the task, see `before_copies`.
-        segments: The loops whose history is kept as checkpoints, by the path of their bodies.
-        sweep: The forward sweep.
+        sweep: The forward sweep, which knows the loops whose history is kept as checkpoints.
         b: The builder of the body.
         scopes: For each open block, the primals that are available there, each with the value that equals it.
         adjoints: Adjoints that are SSA values.
@@ -97,7 +96,6 @@ class TaskReverser:
         self.of_slopes = {v: self._operand(*key) for key, v in structure.slopes.items()}
         self.names = {s.value: s.var for s in walk(structure.task.body) if isinstance(s, n.Set)}
         self.stack_locals = self._stack_locals()
-        self.segments = segments
         self.sweep = ForwardSweep(
             structure, plan, self.stack_locals, self.kept_locals, prefix, self.b, copies, segments, at_risk
         )
@@ -128,14 +126,14 @@ class TaskReverser:
         """Declare, at the root of the task, its adstacks and the locals for kept values that are defined in blocks."""
         self.b.loc = self.structure.task.loc
         for value, path in self.plan.saved.items():
-            if path[:1] not in self.segments:
+            if path[:1] not in self.sweep.segments:
                 self.declare_stack(value)
         for path, position in sorted(self.plan.restored):
             write = self.structure.blocks[path][position]
             assert isinstance(write, n.SetElement)
             stack = overwritten_stack(self.prefix, path, position)
             self.b.emit(n.StackAlloca(stack, write.value.type, variable=write.var, loc=write.loc))
-        for path, segmented in self.segments.items():
+        for path, segmented in self.sweep.segments.items():
             for var, dtype in segmented.state.items():
                 loc = self.structure.holder(path).loc
                 self.b.emit(n.StackAlloca(state_stack(self.prefix, path, var), dtype, variable=var, loc=loc))

@@ -125,7 +125,7 @@ class _SegmentFinder:
         if self.plan.restored or self._finds_changed_elements(loop, path[0][0]):
             return "it changes a vector or an array of its iteration, or reads one that changes later"
         later = arrays_written(self.structure.task.body[path[0][0] :])
-        if not arrays_used(loop.body).isdisjoint(later.intersection(self.copied)):
+        if not _arrays_used(loop.body).isdisjoint(later.intersection(self.copied)):
             return "it uses an array of which the tape keeps a copy, and which changes in the loop or later"
         if self._decides_pushes(path, self.state(loop, path[0][0])):
             return "what it computes decides how many values one of its trips saves"
@@ -181,6 +181,6 @@ def _declared(block: Block) -> set[str]:
     return {s.var for s in walk(block) if isinstance(s, LOCAL_DECLARATIONS)}
 
 
-def arrays_used(block: Block) -> set[str]:
+def _arrays_used(block: Block) -> set[str]:
     """Return the arrays that a block and the blocks inside of it access."""
     return {s.array for s in walk(block) if isinstance(s, ACCESSES)}

@@ -177,7 +177,7 @@ def _for(r: TaskReverser, stmt: n.For, path: BlockPath, position: int) -> None:
     A loop that may stop early visits first + k * step for k in 0 .. trips.
     """
     begin, inner = r.primal(stmt.begin), (*path, (position, "body"))
-    if inner in r.segments:
+    if inner in r.sweep.segments:
         reverse_segments(r, stmt, inner)
         return
     if not (stmt.stop and stmt.trips):
